@@ -92,7 +92,7 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
             " been done, publish a new task"
         )
 
-    def map(self, it: Any) -> NoReturn:
+    def _run_within_another(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: it would run within a task of Celery's, which is repeatable.
 
         Raises:
@@ -100,30 +100,22 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
         """
         raise _mapped(self.name)
 
-    def starmap(self, it: Any) -> NoReturn:
-        """Refused, as `map` is."""
-        raise _mapped(self.name)
-
-    def chunks(self, it: Any, n: int) -> NoReturn:
-        """Refused, as `map` is."""
-        raise _mapped(self.name)
+    map = starmap = chunks = _run_within_another
 
 
-def refuse_mapped(tasks: Mapping[str, Any], args: Any, kwargs: Any) -> None:
-    """Refuse what one of `MAPS` is to run, if that is non-repeatable.
-
-    Arguments:
-        tasks: the app's.
-        args, kwargs: those of Celery's task, from a message, of whatever type.
+def refuse_mapped(request: Any) -> None:
+    """Refuse a request of one of `MAPS`, if what that is to run is non-repeatable.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: it is.
+        Exception: the message has no arguments, or they cannot be decoded.
     """
+    args, kwargs, _ = request._payload
     mapped = kwargs.get("task") if isinstance(kwargs, Mapping) else None
     if mapped is None and isinstance(args, (list, tuple)) and args:
         mapped = args[0]
     name = mapped.get("task") if isinstance(mapped, Mapping) else None
-    if isinstance(name, str) and isinstance(tasks.get(name), NonRepeatableTask):
+    if isinstance(name, str) and isinstance(request.task.app.tasks.get(name), NonRepeatableTask):
         raise _mapped(name)
 
 

@@ -24,7 +24,6 @@ from celery_fair.worker.dispatch import dispatcher
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.in_flight import InFlight
-from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.queues.reports import Reports
@@ -111,12 +110,12 @@ class Worker:
 
     def prepare(self, message: Any) -> None: ...
 
-    def take(self, request: Any) -> Outcome:
+    def take(self, request: Any) -> bool:
         self.in_flight.add(request)
         traced = self._traced[request.id]
         self.started.append((traced.queue, traced.published, self.now))
         heappush(self._ends, (self.now + traced.runtime, len(self.started), request))
-        return Outcome.STARTED
+        return True
 
     def run(self, history: list[Message]) -> None:
         """Live through all of it."""

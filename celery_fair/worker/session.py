@@ -106,7 +106,6 @@ class Session:
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
         )
         requests = Requests(
-            c.app.tasks,
             self.consumer,
             parts.path.requests(c),
             parts.tokens,

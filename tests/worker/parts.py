@@ -96,7 +96,7 @@ class Request:
     def __init__(self, message: Any, task: Any = None) -> None:
         self.message = message
         self.id, self.name = message.headers["id"], message.headers["task"]
-        self.task = task or SimpleNamespace(acks_late=False)
+        self.task = task or SimpleNamespace(name="t", acks_late=False)
         self.acknowledged = False
         self.is_revoked = False
         self.events: list[str] = []

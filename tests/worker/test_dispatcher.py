@@ -12,7 +12,6 @@ from celery_fair.core.chooser import Chooser
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Served
-from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.queues.reports import Reports
@@ -28,7 +27,7 @@ class Crew:
         self.ended: list[Any] = []
         self.departures = 0
         self.prepared: list[str] = []
-        self.outcome: Callable[[Any], Outcome | None] = lambda message: None
+        self.drops: Callable[[Any], bool] = lambda message: False
         self._slots = slots
 
     def slots(self) -> int:
@@ -54,14 +53,14 @@ class Crew:
         return sum(request.message.feed.name == queue for request in running)
 
     def offer(self, message: Any) -> Any:
-        return self.outcome(message) or Request(message)
+        return None if self.drops(message) else Request(message)
 
     def prepare(self, message: Any) -> None:
         self.prepared.append(message.headers["id"])
 
-    def take(self, request: Any) -> Outcome:
+    def take(self, request: Any) -> bool:
         self.started.append(request)
-        return Outcome.STARTED
+        return True
 
     def launch(self) -> bool:
         self.departures += 1
@@ -189,11 +188,10 @@ def test_time_is_up_before_all_is_done() -> None:
     assert scene.launcher.ids == ""
 
 
-@pytest.mark.parametrize("outcome", [Outcome.PUT_OFF, Outcome.DROPPED, Outcome.REFUSED])
-def test_what_does_not_start_costs_its_queue_nothing(outcome: Outcome) -> None:
+def test_what_does_not_start_costs_its_queue_nothing() -> None:
     scene = Scene(slots=4)
     one, two = scene.queue("one"), scene.queue("two")
-    scene.launcher.outcome = lambda message: outcome if message.headers["id"] in "xy" else None
+    scene.launcher.drops = lambda message: message.headers["id"] in "xy"
     one.put(*"xyabc")
     two.put(*"ABC")
     assert scene.run() == "aAbB"
@@ -213,7 +211,7 @@ def test_what_does_not_start_gives_its_token_back() -> None:
 
     one = scene.queue("one")
     one.gate.change(one.gate.options, Leash())  # type: ignore[arg-type]
-    scene.launcher.outcome = lambda message: Outcome.DROPPED
+    scene.launcher.drops = lambda message: True
     one.put("a", "b")
     scene.run()
     assert given == [100.0, 100.0]
@@ -222,9 +220,7 @@ def test_what_does_not_start_gives_its_token_back() -> None:
 def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")
-    scene.launcher.outcome = lambda message: (
-        Outcome.PUT_OFF if message.headers["id"] == "a" else None
-    )
+    scene.launcher.drops = lambda message: message.headers["id"] == "a"
     [late, *_] = one.put(*"abc")
     one.aside.put(late, eta=True)
     assert scene.run() == "b"

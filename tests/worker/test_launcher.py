@@ -10,7 +10,7 @@ import pytest
 
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.launcher import Launcher
-from celery_fair.worker.launch.requests import Handover, Outcome
+from celery_fair.worker.launch.requests import Handover
 from tests.worker.parts import Request, Silent, non_repeatable, shelf
 
 
@@ -73,7 +73,7 @@ class Scene:
 def test_they_depart_together() -> None:
     scene = Scene()
     for name in "ab":
-        assert scene.launcher.take(scene.request(name)) is Outcome.STARTED
+        assert scene.launcher.take(scene.request(name))
     assert scene.log == []
     assert len(scene.in_flight) == 2
     assert scene.launcher.launch()
@@ -136,7 +136,7 @@ def test_of_a_closed_channel_only_that_starts_which_may_start_twice() -> None:
 def test_but_what_may_start_twice_does_if_the_broker_may_have_forgotten_it() -> None:
     scene = Scene(batch=9, acks_first=True)
     scene.launcher.take(scene.request("a"))
-    scene.launcher.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    scene.launcher.take(scene.request("late", SimpleNamespace(name="t", acks_late=True)))
     scene.launcher.take(scene.request("once", non_repeatable()))
     scene.error = ConnectionResetError("cut")
     scene.launcher.launch()
@@ -147,7 +147,7 @@ def test_but_what_may_start_twice_does_if_the_broker_may_have_forgotten_it() -> 
 def test_repeatable_ones_are_acknowledged_first_if_told_to() -> None:
     scene = Scene(acks_first=True)
     scene.launcher.take(scene.request("a"))
-    scene.launcher.take(scene.request("late", SimpleNamespace(acks_late=True)))
+    scene.launcher.take(scene.request("late", SimpleNamespace(name="t", acks_late=True)))
     assert scene.log == ["ack a"]
 
 
@@ -155,9 +155,9 @@ def test_the_revoked_and_the_refused_take_no_slot() -> None:
     scene = Scene()
     revoked = scene.request("a")
     revoked.is_revoked = True
-    assert scene.launcher.take(revoked) is Outcome.DROPPED
+    assert not scene.launcher.take(revoked)
     scene.admitted = False
-    assert scene.launcher.take(scene.request("b", non_repeatable())) is Outcome.DROPPED
+    assert not scene.launcher.take(scene.request("b", non_repeatable()))
     assert len(scene.in_flight) == 0
     assert scene.log == []
 
@@ -168,7 +168,7 @@ def test_a_message_with_impossible_limits_is_refused(monkeypatch: pytest.MonkeyP
     request.time_limits = ("soon", None)  # type: ignore[assignment]
     refused: list[Any] = []
     monkeypatch.setattr(scene.feed.dispositions, "refuse", lambda *what: refused.append(what))
-    assert scene.launcher.take(request) is Outcome.REFUSED
+    assert not scene.launcher.take(request)
     assert [message.headers["id"] for message, _ in refused] == ["a"]
 
 
@@ -215,17 +215,13 @@ class Celery:
 
 
 @pytest.mark.parametrize(
-    ("what", "outcome", "aside"),
-    [
-        ("keeps_for_its_eta", Outcome.PUT_OFF, "eta"),
-        ("keeps_for_its_rate", Outcome.PUT_OFF, "limit"),
-        ("drops", Outcome.DROPPED, ""),
-    ],
+    ("what", "aside"),
+    [("keeps_for_its_eta", "eta"), ("keeps_for_its_rate", "limit"), ("drops", "")],
 )
-def test_what_celery_does_with_a_message(what: str, outcome: Outcome, aside: str) -> None:
+def test_what_celery_does_with_a_message(what: str, aside: str) -> None:
     scene = Scene()
     [message] = scene.feed.put("a")
-    assert scene.handover.offer(getattr(Celery(scene.handover), what), message) is outcome
+    assert scene.handover.offer(getattr(Celery(scene.handover), what), message) is None
     assert message.aside == aside
     assert scene.feed.room.parked == (aside == "eta")
 
@@ -252,7 +248,7 @@ def test_whatever_a_message_contains_it_is_refused_and_the_worker_lives(
         message.ack()
 
     monkeypatch.setattr(scene.feed.dispositions, "refuse", refuse)
-    assert scene.handover.offer(Celery(scene.handover).fails, message) is Outcome.REFUSED
+    assert scene.handover.offer(Celery(scene.handover).fails, message) is None
     assert [type(error) for error in errors] == [TypeError]
     assert message.aside == ""
 
@@ -268,7 +264,7 @@ def test_a_turn_that_is_broken_off_leaves_no_slot_behind() -> None:
     scene = Scene(batch=9, acks_first=True)
     scene.launcher.take(scene.request("a"))
     scene.launcher.take(scene.request("b", non_repeatable()))
-    scene.launcher.take(scene.request("c", SimpleNamespace(acks_late=True)))
+    scene.launcher.take(scene.request("c", SimpleNamespace(name="t", acks_late=True)))
     scene.launcher.abandon()
     assert scene.log[-3:] == ["note a", "a", "not acknowledged: b"]
     assert [request.id for request in scene.in_flight] == ["a"]

@@ -23,14 +23,11 @@ from celery_fair.core.dwrr import Flow
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.prices import Costs, Runtimes, Served
 from celery_fair.worker.launch.launcher import Launcher
-from celery_fair.worker.launch.requests import Outcome
 from celery_fair.worker.queues.delivery import message_of, published_since
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 from celery_fair.worker.queues.reports import Reports
 from celery_fair.worker.queues.source import Source
-
-_STARTED = Outcome.STARTED
 
 
 class Choice(NamedTuple):
@@ -230,7 +227,7 @@ class Dispatcher:
                 feed.lull.end(now)
             self._chooser.scheduler.of(feed.flow).offer(feed.flow, self._prices.price(item))
         cost = feed.flow.head or 0.0
-        if self._hand_over(item, cost) is _STARTED:
+        if self._hand_over(item, cost):
             self._meter.started(1)
             self._served.add(feed.name, 0.0 if self._charges_ends else cost, self._clock())
             for told in self._waited:
@@ -259,15 +256,11 @@ class Dispatcher:
         turn = message_of(item).turn
         return turn is None or turn.begins
 
-    def _hand_over(self, item: Any, cost: float) -> Outcome:
-        if isinstance(item, Message):
-            item.charge(cost)  # type: ignore[attr-defined]
-            item = self._launcher.offer(item)
-            if isinstance(item, Outcome):
-                return item
-        else:  # a request that had been put off
-            item.message.charge(cost)
-        return self._launcher.take(item)
+    def _hand_over(self, item: Any, cost: float) -> bool:
+        """Launch a message, or a request that had been put off; return whether it starts."""
+        message_of(item).charge(cost)
+        request = self._launcher.offer(item) if isinstance(item, Message) else item
+        return request is not None and self._launcher.take(request)
 
     def _look_at_next(self, feed: Feed, cost: float, since: float | None = None) -> None:
         """Say what is next of a queue of which so much was served.

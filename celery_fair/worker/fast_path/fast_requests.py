@@ -25,7 +25,6 @@ from kombu.serialization import registry  # type: ignore[attr-defined]
 from kombu.utils import json as kombu_json
 from kombu.utils.imports import symbol_by_name
 
-from celery_fair.tasks import MAPS
 from celery_fair.worker import patches
 
 logger = logging.getLogger("celery.worker.strategy")
@@ -147,7 +146,7 @@ class FastRequests:
         c, task = self._c, self._c.app.tasks.get(name)
         if task is None or task.Strategy not in _STRATEGIES or task.Request not in _REQUESTS:
             return None
-        if name in MAPS or name not in c.strategies:  # registered since: it has no tracer yet
+        if name not in c.strategies:  # registered since: it has no tracer yet
             return None
         if not (c.app.backend_cls or c.app.conf.result_backend):
             task.backend = task.backend  # else each thread and greenlet makes its own

@@ -139,5 +139,5 @@ class FastPath(PlainWay):
             return Way(pool.on_apply, freed, lambda: False)  # which ``apply_async`` would call
         return super().into(pool, freed)
 
-    def requests(self, c: Any) -> tuple[ShortWay, ...]:
-        return (FastRequests(c).request,)
+    def requests(self, c: Any) -> ShortWay:
+        return FastRequests(c).request

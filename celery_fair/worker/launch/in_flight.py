@@ -41,7 +41,7 @@ class InFlight:
         self.begun = 0
         self.ended_count = 0
         self._by_queue: Counter[str] = Counter()
-        self._by_lane: Counter[tuple[str, str]] = Counter()
+        self._lanes: set[tuple[str, str]] = set()  # each starts one request at a time
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -59,7 +59,7 @@ class InFlight:
         self._by_queue[_queue(request)] += 1
         lane = request.message.lane
         if lane is not None:
-            self._by_lane[_queue(request), lane] += 1
+            self._lanes.add((_queue(request), lane))
 
     def of(self, queue: str) -> int:
         """How many requests of a queue are in flight."""
@@ -67,7 +67,7 @@ class InFlight:
 
     def runs(self, queue: str, lane: str) -> bool:
         """Whether a request of one of a queue's lanes is in flight; see `lanes`."""
-        return (queue, lane) in self._by_lane
+        return (queue, lane) in self._lanes
 
     def remove(self, request: Any, seconds: float | None = None) -> None:
         """The request has ended, in whichever way; a second call does nothing.
@@ -77,18 +77,11 @@ class InFlight:
         """
         if self._requests.pop(id(request), None) is not None:
             self._by_queue[_queue(request)] -= 1
-            self._leave_lane(request)
+            self._lanes.discard((_queue(request), request.message.lane))
             self.ended_count += 1
             for told in self._ended:
                 told(request, seconds)
             self._freed()
-
-    def _leave_lane(self, request: Any) -> None:
-        lane = _queue(request), request.message.lane
-        if lane in self._by_lane:
-            self._by_lane[lane] -= 1
-            if not self._by_lane[lane]:
-                del self._by_lane[lane]
 
     def forget_dropped(self, pool: Any) -> None:
         """After a connection loss a prefork pool drops what no process had accepted yet.

@@ -14,26 +14,19 @@ from typing import Any
 from celery.worker import state
 
 from celery_fair.core.disposition import Policy
-from celery_fair.tasks import policy_of
+from celery_fair.tasks import MAPS, policy_of, refuse_mapped
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.launch.in_flight import Slots
-from celery_fair.worker.launch.requests import (
-    Outcome,
-    Requests,
-    check_options,
-    check_time_limits,
-)
+from celery_fair.worker.launch.requests import Requests, check_options, check_time_limits
 from celery_fair.worker.letters import refuse
 from celery_fair.worker.queues.source import Source
-
-_STARTED, _DROPPED = Outcome.STARTED, Outcome.DROPPED
 
 
 class Launcher:
     """Those that are about to start; each has its slot.
 
     Attributes:
-        offer: returns the request that Celery makes of a message, or an `Outcome` if it makes none.
+        offer: returns the request that Celery makes of a message, or None if it makes none.
         prepare: makes a request of a message ahead of its turn, if it can.
         in_flight: what has a slot.
         slots: returns how many may have one, now.
@@ -74,38 +67,41 @@ class Launcher:
         self.in_flight, self.slots = slots.in_flight, slots.count
         self.offer, self.prepare = requests.offer, requests.prepare
 
-    def take(self, request: Any) -> Outcome:
-        """Let a request be launched, if it may start; else see to what becomes of it."""
-        outcome = self._outcome(request)
-        if outcome is not _STARTED:
+    def take(self, request: Any) -> bool:
+        """Let a request be launched if it may start, else see to what becomes of it; return which.
+
+        It has a slot then, and its acknowledgement is written if that is to be done first.
+        """
+        if not self._may_start(request):
             state.task_ready(request)
-            return outcome
+            return False
         self.in_flight.add(request)
         self._ready.append(request)
         self._once_ready += self._starts_once(request)
         full = len(self.in_flight) >= self.slots()
         if full or self._once_ready >= self._batch or self._outbox.asks:
             self.launch()
-        return outcome
+        return True
 
-    def _outcome(self, request: Any) -> Outcome:
+    def _may_start(self, request: Any) -> bool:
         try:
             check_time_limits(request)
             if self._starts_once(request):
                 check_options(request)
+            elif request.task.name in MAPS:
+                refuse_mapped(request)
             state.task_reserved(request)
             hash(request.name)  # Celery counts by it, before it acknowledges; it may be a "shadow"
             if request.revoked():  # which sees to it
-                return _DROPPED
-            starts = self._admission.admits(request) and (
+                return False
+            return self._admission.admits(request) and (
                 request.acknowledged
                 or not self._acks_early(request)
                 or self._admission.acknowledged_early(request)
             )
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(request.message, exc)
-            return Outcome.REFUSED
-        return _STARTED if starts else _DROPPED
+            return False
 
     def _acks_early(self, request: Any) -> bool:
         """Whether a request that may be repeated is acknowledged here."""

@@ -328,6 +328,6 @@ class PlainWay:
             lambda: is_threads and not pool.executor._work_queue.empty(),
         )
 
-    def requests(self, c: Any) -> tuple[ShortWay, ...]:
+    def requests(self, c: Any) -> ShortWay:
         """Return what makes requests in Celery's place, on a new connection of its consumer."""
-        return ()
+        return lambda message: None

@@ -4,9 +4,8 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from billiard.exceptions import WorkerLostError
 from celery.worker.request import Request
@@ -17,7 +16,6 @@ from celery_fair.brokers.mover import Mover
 from celery_fair.brokers.payload import is_redelivered
 from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
-from celery_fair.tasks import MAPS, refuse_mapped
 from celery_fair.worker.launch.admission import may_be_claimed_elsewhere
 from celery_fair.worker.letters import (
     REDELIVERED,
@@ -29,23 +27,7 @@ from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.wake_up import WakeUp
 
 ShortWay = Callable[[Any], Any]
-"""Returns the request that Celery would make of a message, or None."""
-
-
-class Outcome(Enum):
-    """What became of a message whose turn it was."""
-
-    STARTED = auto()
-    """It has a slot, and is acknowledged if that is to be done first."""
-    PUT_OFF = auto()
-    """Celery keeps it: for its ETA, or for a rate limit."""
-    DROPPED = auto()
-    """It is over: revoked, expired, or it must not start again."""
-    REFUSED = auto()
-    """No task could be started of it, for an error."""
-
-
-_DROPPED = Outcome.DROPPED
+"""Returns the request that Celery would make of a message, or None if it is not for this way."""
 
 
 class Handover:
@@ -62,7 +44,10 @@ class Handover:
         self._for_eta = False
 
     def offer(self, handle: Callable[[Any], object], message: Any) -> Any:
-        """Return the request that Celery makes of a message, or the `Outcome` if it makes none.
+        """Return the request that Celery makes of a message, or None if it makes none.
+
+        It has put the message off then, for its ETA or for a rate limit, or it is over: revoked,
+        expired, or refused.
 
         Whatever the message contains, the worker lives. Celery's own handler refuses what it
         recognises as malformed; what it does not foresee (a header of another type, a body of
@@ -72,7 +57,6 @@ class Handover:
             handle: hands the message to Celery, or returns the request itself.
         """
         self._offered, self._request, self._for_eta = message, None, False
-        outcome = _DROPPED
         try:
             if message.headers is not None and message.errors:  # these come of decoding those
                 message._reraise_error()
@@ -81,13 +65,11 @@ class Handover:
                 return request
         except Exception as exc:  # noqa: BLE001 - a message may fail in any way; the worker must not
             refuse(message, exc)
-            outcome = Outcome.REFUSED
         finally:
             self._offered = self._request = None
         if not message.acknowledged:
             message.feed.aside.put(message, eta=self._for_eta)
-            return Outcome.PUT_OFF if outcome is _DROPPED else outcome
-        return outcome
+        return None
 
     def on_request(self, request: Any) -> None:
         """Celery's last word on a request: of the offered message, or of one that has come due."""
@@ -109,9 +91,8 @@ class Requests:
     """Receives the messages of one connection.
 
     Arguments:
-        tasks: the app's.
         consumer: has Celery's handler, once Celery's loop has given it.
-        short_ways: tried before that; see `celery_fair.worker.fast_path.fast_requests`.
+        short_way: tried before that; see `celery_fair.worker.fast_path.fast_requests`.
         tokens: the fencing tokens of partitions that are owned.
         priorities_back: turns a level's priority back into the publisher's, by queue.
         handover: hears what Celery makes of them.
@@ -119,22 +100,20 @@ class Requests:
 
     def __init__(
         self,
-        tasks: Mapping[str, Any],
         consumer: FairTaskConsumer,
-        short_ways: tuple[ShortWay, ...],
+        short_way: ShortWay,
         tokens: Mapping[str, int],
         priorities_back: Mapping[str, Callable[[int], int]],
         handover: Handover,
     ) -> None:
-        self._tasks = tasks
         self._consumer = consumer
-        self._short_ways = short_ways
+        self._short_way = short_way
         self._tokens = tokens
         self._priorities_back = priorities_back
         self._handover = handover
 
     def offer(self, message: Any) -> Any:
-        """Return the request that Celery makes of a message, or an `Outcome` if it makes none."""
+        """Return the request that Celery makes of a message, or None if it makes none."""
         return self._handover.offer(self._receive, message)
 
     def prepare(self, message: Any) -> None:
@@ -144,14 +123,7 @@ class Requests:
             return  # of the latter, the message is written to when it is received
         with suppress(Exception):  # it fails again when it is its turn, and is refused then
             if message.headers is not None and not message.errors:
-                message.prepare(self._shortly(message))
-
-    def _shortly(self, message: Any) -> Any:
-        for way in self._short_ways:
-            request = way(message)
-            if request is not None:
-                return request
-        return None
+                message.prepare(self._short_way(message))
 
     def _receive(self, message: Any) -> Any:
         """Return a message's request, or None if Celery is to say what becomes of it, or has.
@@ -166,27 +138,15 @@ class Requests:
         token = self._tokens.get(queue)
         if token is not None:
             message.come_into(queue, token)
-        request = self._shortly(message)
+        request = self._short_way(message)
         if request is not None:
             return request
-        self._refuse_mapped(message)
         handler = self._consumer.on_message
         assert handler is not None, (
             "Celery's loop gives the consumer its handler before it consumes"
         )
         handler(message)
         return None
-
-    def _refuse_mapped(self, message: Any) -> None:
-        headers = message.headers
-        if headers is None or "task" in headers:
-            if headers and headers["task"] in MAPS:
-                args, kwargs, _ = message.payload
-                refuse_mapped(self._tasks, args, kwargs)
-            return
-        body = message.payload  # of Celery's first protocol
-        if isinstance(body, Mapping) and body.get("task") in MAPS:
-            refuse_mapped(self._tasks, body.get("args"), body.get("kwargs"))
 
 
 def check_time_limits(request: Any) -> None:
@@ -228,18 +188,10 @@ class OnceRequest(Request):
         return super().on_failure(exc_info, *args, **kwargs)
 
 
-_movers: WeakKeyDictionary[Any, tuple[Any, Mover]] = WeakKeyDictionary()
-"""Of workers without the bootstep: by the consumer, its connection and the mover for it."""
-
-
-def _mover_of(consumer: Any) -> Mover:
-    """Return one for all tasks of a consumer's present connection."""
-    connection, mover = _movers.get(consumer, (None, None))
-    if mover is None or connection is not consumer.connection:
-        connection, settings = consumer.connection, Settings.of(consumer.app)
-        mover = broker_of(connection).mover(settings.dead_letters, connection)
-        _movers[consumer] = connection, mover
-    return mover
+@lru_cache(maxsize=1)
+def _mover_for(connection: Any, dead_letters: str) -> Mover:
+    """Return one for all tasks of a connection, on a worker without the bootstep."""
+    return broker_of(connection).mover(dead_letters, connection)
 
 
 def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[..., object]:
@@ -251,7 +203,7 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
     handle: Callable[..., object] = default(task, app, consumer, **options)
     if hasattr(consumer, "fair"):
         return handle
-    mover = _mover_of(consumer)
+    mover = _mover_for(consumer.connection, Settings.of(app).dead_letters)
     dead_letters = DeadLetters(consumer.hostname, mover)
 
     def checked(message: Any, *args: Any, **kwargs: Any) -> None:
