@@ -35,7 +35,7 @@ pauses, leashes       `dispatch.gates.Gates`, the process             the loop
 what runs             `launch.in_flight.InFlight`, the process        the loop; ends on any thread
 what ended, unpriced  `dispatch.prices.Runtimes`, the process         any thread
 starts, by queue      `dispatch.prices.Served`, the process           the loop; read anywhere
-waits, dead letters   `observe.figures.Observed`, the process        any thread
+waits, held, letters  `observe.figures.Observed`, the process        any thread
 the offered message   `launch.requests.Handover`, the process         the loop
 what was claimed      `launch.admission.Claims`, the process          the loop
 who is asked to run   `wake_up.WakeUp`, the process                   any thread
