@@ -24,7 +24,6 @@ from click.testing import Result as Outcome
 
 from celery_fair.cli import fair
 from celery_fair.cli.rows import BY_WORKER, SUMMED, tables
-from celery_fair.cli.top import Picture
 from celery_fair.operate.answers import Answers
 from celery_fair.operate.queues import live_options
 from celery_fair.operate.text import figure
@@ -376,7 +375,8 @@ def test_top_in_lines(space: Space, names: tuple[str, ...]) -> None:
 
 
 def test_top_as_json(invoke: Callable[..., Outcome], names: tuple[str, ...]) -> None:
-    outcome = invoke("top", "--json", "-n", "3", "--interval", "0.1", "-d", names[0])
+    words = ("-n", "3", "--interval", "0.1", "-d", names[0])
+    outcome = invoke("top", "--json", "--by", "worker", *words)
     assert outcome.exit_code == 0
     pictures = [json.loads(line) for line in outcome.stdout.splitlines()]
     rates = [picture["workers"][names[0]]["bulk"]["per_second"] for picture in pictures]
@@ -415,8 +415,9 @@ def test_top_survives_a_worker(
     outcome = CliRunner().invoke(fair, words, obj=context(last.client))
     assert outcome.exit_code == 1
     pictures = [json.loads(line) for line in outcome.stdout.splitlines()]
-    assert [bool(picture["workers"]) for picture in pictures] == [True, False, False]
-    assert "did not answer fair_status" in pictures[2]["errors"][0]
+    assert [bool(picture["queues"]) for picture in pictures] == [True, False, False]
+    assert "did not answer fair_status" in pictures[2]["errors"]["all"]
+    assert "Error: all: " in outcome.stderr
 
 
 @contextmanager
@@ -516,14 +517,6 @@ def test_tables_fit(width: int) -> None:
         assert word in text
     assert "celery@idle: consumes no queue" in text
     assert ("10/s, burst 5" in text) == (width == 200)
-
-
-def test_trouble_is_shown() -> None:
-    picture = Picture(Answers(good={"celery@idle": {}}), ["celery@gone: no answer within 1 s"])
-    assert [*map(click.unstyle, picture.lines())] == [
-        "celery@idle: consumes no queue",
-        "Error: celery@gone: no answer within 1 s",
-    ]
 
 
 def test_higher_classes_come_first() -> None:

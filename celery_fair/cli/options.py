@@ -128,23 +128,23 @@ def outcome(text: str) -> Callable[[Callable[..., Outcome]], Callable[..., None]
 
 def conclude(found: Outcome, as_json: bool) -> None:
     """Print an outcome, and exit with the status that tells it."""
+    display(found, as_json, indent=2)
+    click.get_current_context().exit(0 if found.good else 1)
+
+
+def display(found: Outcome, as_json: bool, indent: int | None = None) -> None:
+    """Print an outcome; as JSON on one line, if nothing is indented."""
     if as_json:
-        click.echo(dumped(found.document, indent=2))
+        click.echo(json.dumps(_plain(found.document), indent=indent, default=str, allow_nan=False))
     else:
         for line in found.lines:
             click.echo(line)
     for line in found.remarks:
         click.echo(line, err=True)
-    click.get_current_context().exit(0 if found.good else 1)
-
-
-def dumped(document: Any, indent: int | None = None) -> str:
-    """Return a document as JSON, which has no infinity: what is not a number is null."""
-    return json.dumps(_plain(document), indent=indent, default=str, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
-    """What is not a number is null in JSON."""
+    """Return a value as JSON has it, which has no infinity: what is not a number is null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
 """``fair status``, ``explain``, ``set``, ``pause`` and ``resume``: queues at their workers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -123,14 +123,19 @@ def status(workers: Workers, as_json: bool, by: str | None) -> None:
 
     Exit status: 0; 1 if a worker answers with an error or no worker answers.
     """
-    answers, trouble = workers.status(), ""
-    document: Mapping[str, Any] = answers.good
-    lines = tables(BY_WORKER, document, room())
-    if by != "worker" and (by or not as_json):
-        document, trouble = summed(workers, document) if document else ({}, "")
-        lines = tables(SUMMED, {title(answers.good): document} if document else {}, room())
-    remarks = [*([escaped(f"Note: {trouble}")] if trouble else []), *_remarks(answers)]
-    conclude(Outcome(document, lines, not answers.errors, remarks), as_json)
+    by_worker = by == "worker" or (as_json and not by)
+    conclude(queue_figures(workers, workers.status(), by_worker), as_json)
+
+
+def queue_figures(workers: Workers, answers: Answers, by_worker: bool) -> Outcome:
+    """Return what workers have answered of their queues, or what that sums up to."""
+    if by_worker or not answers.good:
+        found, lines, trouble = answers.good, tables(BY_WORKER, answers.good, room()), ""
+    else:
+        found, trouble = summed(workers, answers.good)
+        lines = tables(SUMMED, {title(answers.good): found}, room())
+    notes = [escaped(f"Note: {trouble}")] if trouble else []
+    return Outcome(found, lines, not answers.errors, [*notes, *_remarks(answers)])
 
 
 @click.command()

@@ -4,11 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-NOT_ALONE = (
-    "more than one worker has this name, and only one of them is seen here, or told anything;"
-    " start each with a name of its own, celery worker -n NAME@%h"
-)
-
 _NOT_MEANT = ("not_fair", "not_consumed")
 
 
@@ -23,8 +18,6 @@ class Answers:
             an error if it was named, or if nobody else has an answer.
         errors: what is wrong, as the worker says.
         others: workers of other apps that have answered, too, and the names of their apps.
-        twice: names that more than one worker has: no more than one of their answers is here. On
-            RabbitMQ they have one mailbox, as the later one warns at its start, or does not start.
     """
 
     raw: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +25,6 @@ class Answers:
     notes: Mapping[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
-    twice: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, raw: Mapping[str, Any], named: Iterable[str], timeout: float) -> "Answers":
@@ -82,7 +74,7 @@ class Answers:
             for worker, app in self.others.items()
             if worker not in self.errors
         ]
-        return [*self.notes.items(), *others, *((each, NOT_ALONE) for each in sorted(self.twice))]
+        return [*self.notes.items(), *others]
 
 
 def _another(rows: Mapping[str, Mapping[str, Any]], app: str, queues: Collection[str]) -> str:

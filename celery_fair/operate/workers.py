@@ -1,6 +1,5 @@
 """The workers as they are asked, over the app's broker: once, or again and again."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -49,9 +48,7 @@ class Workers:
         raw = {worker: answer for reply in replies for worker, answer in reply.items()}
         if not raw:
             raise NoAnswerError(self._silence(command, named), silent=True)
-        counts = Counter(worker for reply in replies for worker in reply)
-        twice = frozenset(worker for worker, count in counts.items() if count > 1)
-        return replace(Answers.of(raw, named, self.timeout), twice=twice)
+        return Answers.of(raw, named, self.timeout)
 
     def status(self, named: Sequence[str] = ()) -> Answers:
         """Ask fair workers for their queues' figures; those of other apps are left out.
@@ -165,7 +162,7 @@ class Crowd:
         answers, all_were_asked = self._ask(self._workers.status)
         if all_were_asked:
             self._all = answers
-        return replace(answers, others=self._all.others, twice=self._all.twice)
+        return replace(answers, notes=self._all.notes, others=self._all.others)
 
     def keys(self, queue: str, tenant: str | None = None) -> list[Mapping[str, Any]]:
         """Return what each worker knows of a queue's keys; nothing if nobody answers.

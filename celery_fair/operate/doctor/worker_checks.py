@@ -38,8 +38,6 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
     for name in foreign:
         yield _celerys_own(name, queues.get(name, []), settings.keys, queues_of(app))
-    for name in sorted(answers.twice):
-        yield weak("workers: names", f"{name}: more than one worker has this name", _RENAME)
     if answers.others:
         said = ", ".join(f"{name} ({theirs})" for name, theirs in sorted(answers.others.items()))
         yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
@@ -58,10 +56,6 @@ def _asked(workers: Workers, command: str, names: Sequence[str]) -> Mapping[str,
         return {}
 
 
-_RENAME = (
-    "start each with a name of its own, celery worker -n NAME@%h: of those that share one, commands"
-    " reach, or see, one at a time"
-)
 _NO_CONTROL = (
     "rights for Celery's remote control: to configure, write and read celery.pidbox,"
     " reply.celery.pidbox and what ends in them (.*pidbox)"
