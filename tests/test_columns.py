@@ -13,10 +13,3 @@ def test_tables_of_commands() -> None:
     assert "queue" in head
     assert line == f"{SHOWN}  7"
     assert aligned([["queue", "n"], [SHOWN, "é"]])[1] == f"{SHOWN}  é"
-
-
-def test_wide_characters() -> None:
-    """Each takes two columns of a terminal, and an accent of its own takes none."""
-    head, *lines = aligned([["queue", "n"], ["队列", "1"], ["e\u0301te\u0301", "2"]])
-    assert head == "queue  n"
-    assert lines == ["队列   1", "e\u0301te\u0301    2"]

@@ -24,7 +24,7 @@ _COMMANDS = {
     "set": "celery_fair.cli.queues:set_options",
     "pause": "celery_fair.cli.queues:pause",
     "resume": "celery_fair.cli.queues:resume",
-    "keys": "celery_fair.cli.keys:keys",
+    "keys": "celery_fair.cli.key_messages:keys_group",
     "dead-letters": "celery_fair.cli.dead_letters:dead_letters",
     "partitions": "celery_fair.cli.partitions:partitions",
     "doctor": "celery_fair.cli.doctor:doctor",

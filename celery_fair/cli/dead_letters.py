@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -14,15 +13,14 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import in_steps
-from celery_fair.cli.options import COUNT, Outcome, aligned, outcome, table, the_app
+from celery_fair.cli.options import COUNT, Outcome, outcome, parsed_by, table, the_app
 from celery_fair.dead_letters.plan import MAY_HAVE_STARTED, Report
 from celery_fair.operate.dead_letters import BY, Filters, Order, Provable, find, opened, shown
 from celery_fair.operate.text import age, escaped, escaped_lines, parsed_time, shortened
 
 T = TypeVar("T")
 
-_MOST = 20
-"""Rows of a count; what is rarer is one row."""
+_HEADS = ("id", "task", "queue", "reason", "may have started", "time (UTC)", "age")
 
 _NAMED = 20
 """Letters with the same outcome that are named; --json names all."""
@@ -43,13 +41,6 @@ def dead_letters() -> None:
       celery -A shop fair dead-letters show 6c1ff3b5-6a5c-4a2a-9e6c-0e5b8c2f7d10
       celery -A shop fair dead-letters replay --all --reason unknown-task
     """
-
-
-def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> datetime | None:
-    try:
-        return None if value is None else parsed_time(value)
-    except ValueError as exc:
-        raise click.BadParameter(str(exc), ctx, param) from exc
 
 
 def filtering(command: Callable[..., T]) -> Callable[..., T]:
@@ -75,10 +66,12 @@ def filtering(command: Callable[..., T]) -> Callable[..., T]:
     @click.option(
         "--since",
         metavar="WHEN",
-        callback=_time,
+        callback=parsed_by(parsed_time),
         help="Only those of this time or later: ISO, or an age such as 90s, 30m, 2h, 3d.",
     )
-    @click.option("--before", metavar="WHEN", callback=_time, help="Only those of before.")
+    @click.option(
+        "--before", metavar="WHEN", callback=parsed_by(parsed_time), help="Only those of before."
+    )
     @wraps(command)
     def filtered(*args: Any, **given: Any) -> T:
         filters = Filters(*(given.pop(field.name) for field in fields(Filters)))
@@ -103,8 +96,7 @@ def _none(filters: Filters) -> str:
 def count_letters(filters: Filters, by: tuple[str, ...]) -> Outcome:
     """Count the dead letters: by reason, by task, by the hour (UTC) in which they came.
 
-    Looking changes nothing. Of a count with very many rows the largest are shown, and of hours the
-    latest, and what the others sum up to; --json has them all.
+    Looking changes nothing.
 
     \b
     Examples:
@@ -115,26 +107,18 @@ def count_letters(filters: Filters, by: tuple[str, ...]) -> Outcome:
     """
     with opened(the_app()) as queue:
         found = find(queue, filters, most=0)
-    counts = {name: _sorted(name, found.counts[name]) for name in by or ("reason", "task", "hour")}
+    counts = {name: found.counts[name].most_common() for name in by or ("reason", "task", "hour")}
+    if "hour" in counts:
+        counts["hour"].sort()
     document = {"count": found.count, **{name: dict(rows) for name, rows in counts.items()}}
     lines = _counts(found.count, counts) if found.count else [_none(filters)]
     return Outcome(document, lines)
 
 
-def _sorted(name: str, counter: Counter[str]) -> list[tuple[str, int]]:
-    """The most frequent first; hours in their order."""
-    if name == "hour":
-        return sorted(counter.items())
-    return sorted(counter.items(), key=lambda each: (-each[1], each[0]))
-
-
 def _counts(whole: int, counts: Mapping[str, list[tuple[str, int]]]) -> Iterator[str]:
     yield f"{whole} dead letters"
     for name, rows in counts.items():
-        some = rows[-_MOST:] if name == "hour" else rows[:_MOST]
-        told: list[list[Any]] = [[shortened(value, 50) or None, count] for value, count in some]
-        if others := len(rows) - len(some):
-            told.append([f"({others} others)", whole - sum(count for _, count in some)])
+        told = [[shortened(value, 50) or None, count] for value, count in rows]
         yield ""
         yield from table(("hour (UTC)" if name == "hour" else name, "letters"), told, "")
 
@@ -166,10 +150,9 @@ def list_letters(filters: Filters, limit: int) -> Outcome:
     """
     with opened(the_app()) as queue:
         found = find(queue, filters, limit or None)
-    now, heads = datetime.now(UTC), ["id", "task", "queue", "reason", "may have started"]
-    rows = [_cells(each, now) for each in found.letters]
-    lines = aligned([[*heads, "time (UTC)", "age"], *rows]) if rows else [_none(filters)]
-    more = found.count - len(rows)
+    now = datetime.now(UTC)
+    lines = table(_HEADS, [_cells(each, now) for each in found.letters], _none(filters))
+    more = found.count - len(found.letters)
     remarks = [f"{more} more; --limit 0 shows all."] if more else []
     document = [
         {**each, "time": each["time"] and each["time"].isoformat()} for each in found.letters
@@ -215,21 +198,10 @@ def show_letters(letter_id: str, limit: int) -> Outcome:
     """
     with opened(the_app()) as queue:
         found = [all_of_it for _, all_of_it in shown(queue, letter_id, limit)]
-    remarks = []
     if not found:
-        remarks.append(
-            f"Error: there is no dead letter {escaped(letter_id)!r}; dead-letters list shows their"
-            " ids"
-        )
-    text = escaped_lines(json.dumps(found, indent=2, ensure_ascii=False))
-    return Outcome(found, [text] if found else [], bool(found), remarks)
-
-
-def _proven(ctx: click.Context, param: click.Parameter, path: Path | None) -> Provable | None:
-    try:
-        return None if path is None else Provable(path)
-    except ValueError as exc:
-        raise click.BadParameter(str(exc), ctx, param) from exc
+        said = f"there is no dead letter {letter_id!r}; dead-letters list shows their ids"
+        raise click.ClickException(said)
+    return Outcome(found, [escaped_lines(json.dumps(found, indent=2, ensure_ascii=False))])
 
 
 def _ordering(command: Callable[..., Outcome]) -> Callable[..., None]:
@@ -267,7 +239,7 @@ def _ordering(command: Callable[..., Outcome]) -> Callable[..., None]:
     "--provable",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    callback=_proven,
+    callback=parsed_by(Provable),
     help="Replay those that, by the event log, never started: a file of pipeline audit --ids-out.",
 )
 def replay_letters(

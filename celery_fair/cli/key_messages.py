@@ -1,4 +1,7 @@
-"""``fair keys drop``, ``purge``, ``merge`` and ``shrink``: what becomes of messages and lanes."""
+"""``fair keys drop``, ``purge``, ``merge`` and ``shrink``: what becomes of messages and lanes.
+
+They are added to the group in `keys`; importing this module makes it whole.
+"""
 
 import sys
 from typing import Any
@@ -7,18 +10,16 @@ import click
 
 from celery_fair.brokers.lanes import register
 from celery_fair.cli.interrupt import in_steps, stoppable
-from celery_fair.cli.keys import key_argument
+from celery_fair.cli.keys import key_argument, keys_group
 from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.operate.keys import Moved, opened, shown_key, waiting_by_key
 
 _as_json = outcome("Print an object as JSON.")
-
-
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Say how many messages that would be.")
 
 
-@click.command("drop")
+@keys_group.command("drop")
 @key_argument
 @_yes
 @_dry_run
@@ -53,7 +54,7 @@ def drop_key(queue: str, key: str, yes: bool, dry_run: bool) -> Outcome:
     return _told({"queue": queue, "key": key, "waiting": count}, who, moved, "dropped")
 
 
-@click.command("purge")
+@keys_group.command("purge")
 @key_argument
 @click.option("--all", "everybody", is_flag=True, help="Whosever messages wait, in place of KEY.")
 @_yes
@@ -116,7 +117,7 @@ def _told(document: dict[str, Any], who: str, moved: Moved | None, done: str) ->
     return Outcome({**document, done: moved.count, "left": moved.left}, lines, not moved.left)
 
 
-@click.command("merge")
+@keys_group.command("merge")
 @click.argument("queue", required=False)
 @click.option("--all", "every", is_flag=True, help="Each of the app's queues, in place of QUEUE.")
 @_as_json
@@ -161,7 +162,7 @@ def _not_merged(merged: Moved, place: str) -> str:
     )
 
 
-@click.command("shrink")
+@keys_group.command("shrink")
 @click.argument("queue")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask whether all is stopped.")
 @_as_json

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.groups import LazyGroup
+from celery_fair.cli.groups import Group
 from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
 from celery_fair.operate.keys import (
     Listing,
@@ -28,21 +28,8 @@ _HEADS = (
 _as_json = outcome("Print an object as JSON.")
 
 
-_COMMANDS = {
-    "list": "celery_fair.cli.keys:list_keys",
-    "show": "celery_fair.cli.keys:show_key",
-    "set": "celery_fair.cli.keys:set_key",
-    "pause": "celery_fair.cli.keys:pause_key",
-    "resume": "celery_fair.cli.keys:resume_key",
-    "drop": "celery_fair.cli.key_messages:drop_key",
-    "purge": "celery_fair.cli.key_messages:purge_keys",
-    "merge": "celery_fair.cli.key_messages:merge_keys",
-    "shrink": "celery_fair.cli.key_messages:shrink_keys",
-}
-
-
-@click.group(cls=LazyGroup, where=_COMMANDS)
-def keys() -> None:
+@click.group("keys", cls=Group)
+def keys_group() -> None:
     """See whose messages wait in a queue of fair_keys, and change what a key may.
 
     A KEY is a tenant; written tenant/part, a part of it. --no-key in its place means messages that
@@ -78,14 +65,10 @@ def key_argument(command: Callable[..., T]) -> Callable[..., T]:
 
 
 def _meant(key: str | None, no_key: bool) -> str:
-    if no_key:
-        if key is not None:
-            raise click.UsageError(
-                f"--no-key means messages that have no key, and takes no KEY: leave {key!r} out"
-            )
-        return ""
+    if no_key is (key is not None):
+        raise click.UsageError("name a KEY, or say --no-key, for messages that have none")
     if key is None:
-        raise click.MissingParameter(param_type="argument", param_hint="'KEY'")
+        return ""
     tenant, slash, part = key.partition("/")
     if not tenant or (slash and not part):
         raise click.UsageError(
@@ -95,7 +78,7 @@ def _meant(key: str | None, no_key: bool) -> str:
     return key
 
 
-@click.command("list")
+@keys_group.command("list")
 @click.argument("queue")
 @click.option("--top", type=COUNT, default=20, help="So many keys, those with most waiting.")
 @_as_json
@@ -160,7 +143,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
     return [said[name] for name in _HEADS]
 
 
-@click.command("show")
+@keys_group.command("show")
 @key_argument
 @_as_json
 def show_key(queue: str, key: str) -> Outcome:
@@ -184,7 +167,7 @@ def show_key(queue: str, key: str) -> Outcome:
     return Outcome({**found.as_dict(), "unsorted": unsorted}, lines)
 
 
-@click.command("set")
+@keys_group.command("set")
 @key_argument
 @click.argument("options", nargs=-1, metavar="[OPTION=VALUE]...")
 @click.option("--reset", is_flag=True, help="Let it have what the settings say again.")
@@ -223,7 +206,7 @@ def set_key(queue: str, key: str, options: Sequence[str], reset: bool) -> Outcom
     return Outcome(document, [f"{shown_key(tenant)} has {has} in {queue}"])
 
 
-@click.command("pause")
+@keys_group.command("pause")
 @key_argument
 @_as_json
 def pause_key(queue: str, key: str) -> Outcome:
@@ -240,7 +223,7 @@ def pause_key(queue: str, key: str) -> Outcome:
     return _pause(queue, key, True)
 
 
-@click.command("resume")
+@keys_group.command("resume")
 @key_argument
 @_as_json
 def resume_key(queue: str, key: str) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from celery_fair.operate.text import escaped, width
+from celery_fair.operate.text import escaped
 
 COUNT = click.IntRange(0)
 
@@ -42,8 +42,8 @@ FOLDER = Named(file_okay=False, path_type=Path)
 NEW_FILE = NewFile(dir_okay=False, writable=True, path_type=Path)
 
 
-class Finite(click.types.FloatParamType):
-    """A finite number."""
+class Number(click.FloatRange):
+    """A finite number, within bounds, if there are any."""
 
     name = "number"
 
@@ -54,19 +54,13 @@ class Finite(click.types.FloatParamType):
         return number
 
 
-class Number(click.FloatRange, Finite):
-    """A finite number, within bounds."""
-
-    name = "number"
-
-
 class Seconds(Number):
     """A time, within bounds."""
 
     name = "seconds"
 
 
-NUMBER = Finite()
+NUMBER = Number()
 SECONDS = Seconds(0, min_open=True)
 INTERVAL = Seconds(0.001)
 """Over which something is summed up: of shorter ones there would be more than can be counted."""
@@ -105,6 +99,18 @@ C = TypeVar("C", bound=Callable[..., Any])
 def moment(seconds: float) -> str:
     """Return a time, in seconds since 1970, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def parsed_by(parse: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return an option's callback: what `parse` makes of it, or its `ValueError` as a refusal."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as exc:
+            raise click.BadParameter(str(exc), ctx, param) from exc
+
+    return callback
 
 
 def json_option(text: str) -> Callable[[C], C]:
@@ -182,11 +188,10 @@ Rows = list[list[str]]
 def aligned(rows: Rows) -> list[str]:
     """Return rows as lines, escaped, in columns: the first to the left, the others to the right."""
     rows = [list(map(escaped, row)) for row in rows]
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(_cells(row, widths)).rstrip() for row in rows]
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_cells(row, first, others)).rstrip() for row in rows]
 
 
-def _cells(row: list[str], widths: list[int]) -> Iterator[str]:
-    for number, (cell, wide) in enumerate(zip(row, widths, strict=True)):
-        blank = " " * (wide - width(cell))
-        yield blank + cell if number else cell + blank
+def _cells(row: list[str], first: int, others: list[int]) -> Iterator[str]:
+    yield row[0].ljust(first)
+    yield from map(str.rjust, row[1:], others)

@@ -9,7 +9,7 @@ import click
 
 from celery_fair.cli.options import aligned
 from celery_fair.operate.sums import aim_in_words
-from celery_fair.operate.text import duration, escaped, figure, shortened, width
+from celery_fair.operate.text import duration, escaped, figure, shortened
 
 Figures = Mapping[str, Any]
 """Of a queue, as a worker answers to ``fair_status``, or as they sum up."""
@@ -122,7 +122,7 @@ def _table(names: Sequence[str], queues: Mapping[str, Figures], room: float) -> 
     while True:
         lines = aligned([[*columns], *map(list, zip(*columns.values(), strict=True))])
         spared = next((name for name in _SPARED if name in columns), None)
-        if spared is None or max(map(width, lines)) <= room:
+        if spared is None or max(map(len, lines)) <= room:
             return lines
         del columns[spared]
 

@@ -19,7 +19,7 @@ from celery_fair.headers import CLAIM
 _TAKEN = "it is not there any more: somebody else has taken it, or a copy of it; look again"
 
 Stop = Callable[[], bool]
-Tick = Callable[[], object]
+Tick = Callable[[int], object]
 
 
 def replay(
@@ -28,7 +28,7 @@ def replay(
     *,
     forget: Callable[[str], object] = lambda _: None,
     stop: Stop = lambda: False,
-    tick: Tick = lambda: None,
+    tick: Tick = lambda _: None,
 ) -> Report:
     """Replay what is planned, each message once, and remove its copies.
 
@@ -36,7 +36,7 @@ def replay(
         forget: is given the key that a message is claimed by, if it has one, before the message is
             replayed.
         stop: asked before each letter whether to end here.
-        tick: called after each message.
+        tick: told after each message, that it is one more.
     """
     held: dict[str, list[Letter]] = defaultdict(list)
 
@@ -55,7 +55,7 @@ def replay(
             queue.replay(first)
             plan.report.done.append(name)
         finally:
-            tick()
+            tick(1)
         return True
 
     return _go_through(queue, plan, act, stop)
@@ -67,7 +67,7 @@ def purge(
     wanted: Callable[[Letter], bool],
     *,
     stop: Stop = lambda: False,
-    tick: Tick = lambda: None,
+    tick: Tick = lambda _: None,
 ) -> Report:
     """Remove what is planned, of each message the letters that are wanted; as `replay`."""
     left = {digest: copies.wanted for digest, copies in plan.todo.items()}
@@ -78,7 +78,7 @@ def purge(
             plan.report.done.append(plan.name(letter.digest))
             left[letter.digest] -= 1
         if not left[letter.digest]:
-            tick()
+            tick(1)
         return not left[letter.digest]
 
     return _go_through(queue, plan, act, stop)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -253,11 +252,10 @@ class Order:
             stop: asked before each letter whether to end here.
             tick: told after each message, that it is one more.
         """
-        one_more = partial(tick, 1)
         if self.purges:
-            return purge(queue, plan, self.means, stop=stop, tick=one_more)
+            return purge(queue, plan, self.means, stop=stop, tick=tick)
         with self._forgetting(app) as forget:
-            return replay(queue, plan, forget=forget, stop=stop, tick=one_more)
+            return replay(queue, plan, forget=forget, stop=stop, tick=tick)
 
     def _is_proven(self, copies: Copies) -> bool:
         """Whether it is, of all letters of a message."""

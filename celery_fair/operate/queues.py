@@ -67,11 +67,17 @@ def set_options(
         raw = {name: answer for name, answer in asked.raw.items() if name not in asked.good}
         return Changed(replace(asked, raw=raw, good={}), note="nothing was changed")
     kept = kept_by(workers.app, lambda keeping: keeping.keep(queue, options)) if keep else None
-    try:
-        return Changed(told(workers, asked, queue, options), kept)
+    note = ""
+    try:  # all are told, whoever was too busy to answer at first included
+        answers = workers.ask("fair_set", queue=queue, options=dict(options))
     except NoAnswerError as exc:
-        answers = _confirmed(asked, Answers(), workers.timeout)
-        return Changed(answers, kept, "" if exc.silent else str(exc))
+        answers, note = Answers(), "" if exc.silent else str(exc)
+    unconfirmed = (
+        f"was told, but has not confirmed within {workers.timeout:g} s; fair status shows whether"
+        " it did"
+    )
+    silent = dict.fromkeys(asked.good.keys() - answers.raw.keys(), unconfirmed)
+    return Changed(replace(answers, errors=answers.errors | silent), kept, note)
 
 
 def willing(workers: Workers, queue: str, options: Mapping[str, Any]) -> Answers:
@@ -81,25 +87,6 @@ def willing(workers: Workers, queue: str, options: Mapping[str, Any]) -> Answers
         NoAnswerError: nobody has said.
     """
     return workers.ask("fair_set", queue=queue, options=dict(options), check=True)
-
-
-def told(workers: Workers, willing: Answers, queue: str, options: Mapping[str, Any]) -> Answers:
-    """Tell workers to make a change that they have been asked about, and say which did not confirm.
-
-    All are told, whoever was too busy to answer at first included.
-
-    Raises:
-        NoAnswerError: nobody has confirmed it.
-    """
-    answers = workers.ask("fair_set", queue=queue, options=dict(options))
-    return _confirmed(willing, answers, workers.timeout)
-
-
-def _confirmed(expected: Answers, answers: Answers, timeout: float) -> Answers:
-    """Return the answers, with an error for each worker that was willing and has not confirmed."""
-    silent = expected.good.keys() - answers.raw.keys()
-    text = f"was told, but has not confirmed within {timeout:g} s; fair status shows whether it did"
-    return replace(answers, errors=answers.errors | dict.fromkeys(silent, text))
 
 
 def pause(workers: Workers, queue: str, keep: bool = False) -> Changed:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from unicodedata import category, east_asian_width
 
 from celery_fair.operate.errors import InvalidRequestError
 
@@ -26,19 +25,6 @@ def escaped(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """Return text, escaped but for the ends of its lines."""
     return "\n".join(map(escaped, text.split("\n")))
-
-
-def width(text: str) -> int:
-    """Return how many columns of a terminal a text takes (Unicode Standard Annex 11)."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(each) for each in text)
-
-
-def _columns(each: str) -> int:
-    if category(each) in ("Mn", "Me"):  # it is above or below the one before
-        return 0
-    return 2 if east_asian_width(each) in ("W", "F") else 1
 
 
 def shortened(text: str, width: int) -> str:

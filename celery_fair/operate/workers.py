@@ -133,14 +133,10 @@ class Workers:
 
     def _silence(self, command: str, named: Sequence[str]) -> str:
         asked = f"{', '.join(named)} did not answer" if named else "no worker has answered"
-        check = (
-            "Are the names those that `celery -A app status` shows?"
-            if named
-            else "Does a worker run on that broker? `celery -A app status` shows it."
-        )
         return (
-            f"{asked} {command} within {self.timeout:g} s on {self._broker}. {check} A solo worker"
-            " answers between two tasks only: give it more --timeout."
+            f"{asked} {command} within {self.timeout:g} s on {self._broker}. `celery -A app status`"
+            " shows the names of those that run there. A solo worker answers between two tasks"
+            " only: give it more --timeout."
         )
 
 

@@ -25,11 +25,10 @@ def test_counts(box: Box) -> None:
 
 
 def test_counts_of_what_filters_fit(box: Box) -> None:
-    for number in range(30):
+    for number in range(3):
         box.put(f"t{number}", task=f"shop.task{number}")
     box.put("other", reason="redelivered")
     lines = box.run("count", "--by", "task", "--reason", "malformed").stdout.splitlines()
-    assert lines[0] == "30 dead letters"
-    assert lines[-1].split() == ["(10", "others)", "10"]
-    assert len(lines) == 2 + 1 + 20 + 1
+    assert lines[0] == "3 dead letters"
+    assert [line.split() for line in lines[3:]] == [[f"shop.task{each}", "1"] for each in range(3)]
     assert box.run("count", "--reason", "no such").stdout == "No dead letter is like that.\n"

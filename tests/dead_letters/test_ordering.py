@@ -387,7 +387,7 @@ def test_lost_connection(box: Box, second: Connection) -> None:
     plan = planned(box, second)
     queue = letters_of(box.app, second)
 
-    def lose() -> None:
+    def lose(_: int) -> None:
         raise OSError("the cable was cut")
 
     report = replay(queue, plan, tick=lose)

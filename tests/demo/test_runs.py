@@ -100,20 +100,6 @@ def test_pools(pool: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_event_log_tells_what_the_fair_worker_ran(tmp_path: Path) -> None:
-    done = run_demo(tmp_path, "--json", "--seconds", "1", "--event-log", "logs/demo-log")
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
-    log = tmp_path / "logs" / "demo-log"
-    assert report["event_log"] == str(log)
-    files = list(log.rglob("*.jsonl"))
-    assert files
-    assert not any(path.name.startswith("_open") for path in files)  # the worker has closed it
-    records = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-    mails = [r for r in records if r["kind"] == "started" and r["task"] == "send_password"]
-    assert len(mails) == report["runs"][1]["mails"]["published"] == 6
-
-
 # Ends ---------------------------------------------------------------------
 
 

@@ -182,7 +182,7 @@ def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
     ("words", "said"),
     [
         (["keys", "purge", QUEUE, "a", "--all", "--yes"], "leave KEY and --no-key out"),
-        (["keys", "purge", QUEUE, "--yes"], "Missing argument 'KEY'"),
+        (["keys", "purge", QUEUE, "--yes"], "name a KEY, or say --no-key"),
         (["keys", "list", "mail"], "'mail' is no queue of fair_keys; there are: jobs"),
         (["keys", "set", "mail", "a", "weight=1"], "'mail' is no queue of fair_keys"),
         (["keys", "set", QUEUE, "a/b", "weight=1"], "'a/b' is a part of 'a'"),
@@ -213,8 +213,8 @@ def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
             for key in ("", "/7", "a/")
         ],
         (["keys", "set", QUEUE, "", "weight=5"], "messages that have no key are --no-key"),
-        (["keys", "drop", QUEUE, "a", "--no-key"], "takes no KEY: leave 'a' out"),
-        (["keys", "drop", QUEUE], "Missing argument 'KEY'"),
+        (["keys", "drop", QUEUE, "a", "--no-key"], "name a KEY, or say --no-key"),
+        (["keys", "drop", QUEUE], "name a KEY, or say --no-key"),
     ],
 )
 def test_what_is_refused(run: Run, words: list[str], said: str) -> None:

@@ -1,20 +1,11 @@
 """The command: its options, its order of events, its exit status."""
 
-from pathlib import Path
-
 import click
 
-from celery_fair.cli.options import Seconds
+from celery_fair.cli.options import Seconds, parsed_by
 from celery_fair.core.targets import parse_target
 
 _INTERRUPTED = 130
-
-
-def _target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    try:
-        return value and str(parse_target(value))
-    except ValueError as exc:
-        raise click.BadParameter(str(exc)) from exc
 
 
 @click.command()
@@ -45,14 +36,8 @@ def _target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 @click.option(
     "--target",
     metavar="'95% < 0.5s'",
-    callback=_target,
+    callback=parsed_by(lambda text: str(parse_target(text))),
     help="What mails may wait with the fair worker, in place of quanta.",
-)
-@click.option(
-    "--event-log",
-    metavar="FOLDER",
-    type=click.Path(file_okay=False, writable=True, path_type=Path),
-    help="Where the fair worker writes its event log.  [default: nowhere]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
@@ -64,7 +49,6 @@ def demo(
     concurrency: int,
     seconds: float,
     target: str | None,
-    event_log: Path | None,
     as_json: bool,
 ) -> None:
     """Watch a password mail wait behind bulk work, with Celery's own worker and with a fair one.
@@ -84,7 +68,6 @@ def demo(
       celery fair demo --broker amqp://guest:guest@localhost:5672// --pool prefork
       celery fair demo --target '95% < 0.5s'
       celery fair demo --json | python -m json.tool
-      celery fair demo --event-log demo-log
 
     On a real broker, the queues begin with a prefix of their own and are deleted at the end, also
     after Ctrl-C. No other queue is touched.
@@ -98,9 +81,7 @@ def demo(
     from celery_fair.cli.demo.worker import Setup
     from celery_fair.cli.interrupt import interruptible
 
-    if event_log is not None:
-        event_log = _made(event_log.absolute())
-    setup = Setup(Broker(broker), pool, Scenario(seconds, concurrency), event_log, target)
+    setup = Setup(Broker(broker), pool, Scenario(seconds, concurrency), target)
     setup.broker.check()
     try:
         with interruptible():
@@ -109,14 +90,3 @@ def demo(
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
         ctx.exit(_INTERRUPTED)
     ctx.exit(0 if good else 1)
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise click.UsageError(
-            f"cannot write --event-log {folder}: {exc.strerror}; name another folder, or leave it"
-            " out"
-        ) from exc
-    return folder

@@ -39,8 +39,6 @@ def demonstrate(setup: Setup, as_json: bool) -> bool:
     for line in ("", *aligned(figures(runs)), "", _reason(setup), ""):
         click.echo(line)
     click.secho(sentence, fg="green" if shorter else "red", bold=True)
-    if setup.event_log is not None:
-        click.echo(f"Event log: {setup.event_log}")
     return shorter
 
 
@@ -122,7 +120,6 @@ def _progress(run: Run) -> str:
 def _report(setup: Setup, runs: Sequence[Run]) -> dict[str, Any]:
     shorter, sentence = verdict(runs)
     return {
-        "event_log": None if setup.event_log is None else str(setup.event_log),
         "broker": str(setup.broker),
         "pool": setup.pool,
         "concurrency": setup.scenario.slots,

@@ -78,11 +78,6 @@ class Wait(NamedTuple):
     published: float
     started: float
 
-    @property
-    def seconds(self) -> float:
-        """From the one to the other."""
-        return self.started - self.published
-
 
 class Waits:
     """Those of one kind of message, in the order of their starts.
@@ -98,7 +93,7 @@ class Waits:
         published = {number: at for is_start, number, at in records if not is_start}
         self.published = len(published)
         self.ended = [Wait(published[number], at) for is_start, number, at in records if is_start]
-        self.seconds = [wait.seconds for wait in self.ended]
+        self.seconds = [wait.started - wait.published for wait in self.ended]
 
     @property
     def median(self) -> float:

@@ -61,7 +61,6 @@ if order.fair:
         fair_queues={names[INTERACTIVE]: {"target": order.target}}
         if order.target
         else {names[queue]: {"quantum": quantum} for queue, quantum in QUANTA.items()},
-        fair_event_log=order.event_log,
     )
     install(app)
 

@@ -23,7 +23,6 @@ ORDER_VARIABLE = "FAIR_DEMO_ORDER"
 _TICK = 0.1
 _STALLED = 30.0
 """Seconds without a new record after which the run is given up."""
-_WARM_SHUTDOWN = 5  # seconds that a worker is given to end by itself
 _LOG_LINES = 15
 _RECORD = struct.Struct("<?Id")
 
@@ -36,14 +35,12 @@ class Setup(NamedTuple):
 
     Attributes:
         pool: that of both workers; its size is the scenario's slots.
-        event_log: the folder of the fair worker's event log, if it is to write one.
         target: what mails may wait with the fair worker, in place of quanta.
     """
 
     broker: Broker
     pool: str
     scenario: Scenario
-    event_log: Path | None = None
     target: str | None = None
 
 
@@ -55,7 +52,6 @@ def _order(setup: Setup, fair: bool, trace: Path) -> dict[str, Any]:
         "seconds": setup.scenario.seconds,
         "slots": setup.scenario.slots,
         "fair": fair,
-        "event_log": setup.event_log and str(setup.event_log),
         "target": setup.target,
         "command": os.getpid(),  # for which the worker works
     }
@@ -110,7 +106,7 @@ def watched(setup: Setup, fair: bool) -> Iterator[Iterator[list[Record]]]:
                 yield _growing(process, records, output)
             finally:
                 with uninterrupted():
-                    _stop(process, warmly=fair and setup.event_log is not None)
+                    _stop(process)
                     setup.broker.clean()
 
 
@@ -140,16 +136,8 @@ def _end_of(output: Path) -> str:
     return "\n".join(output.read_text(errors="replace").splitlines()[-_LOG_LINES:])
 
 
-def _stop(process: "subprocess.Popen[bytes]", warmly: bool) -> None:
-    """Return when nothing is left of it.
-
-    Nobody needs what it still holds. But an event log wants to be closed: then it is asked for a
-    warm shutdown, and only after a while told.
-    """
-    if warmly:
-        with suppress(subprocess.TimeoutExpired):
-            process.terminate()
-            process.wait(_WARM_SHUTDOWN)
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """Return when nothing is left of it; nobody needs what it still holds."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
