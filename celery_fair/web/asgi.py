@@ -1,8 +1,7 @@
 """The application: pages, their parts again as they change, and what forms do.
 
 While a page is open, its changing part is sent again and again, as server-sent events. Those who
-look at the same thing are sent the same text, which is made once; a part with forms in it is each
-visitor's own.
+look at the same thing are sent the same text, which is made once.
 """
 
 import json
@@ -34,9 +33,6 @@ from celery_fair.web.pages.states import StatePages
 from celery_fair.web.site import Site, redirect
 
 logger = logging.getLogger(__name__)
-
-_PERSONAL = {"order", "actions"}
-"""Parts with forms in them, which have their visitor's token."""
 
 Fill = Callable[[Mapping[str, str]], dict[str, Any]]
 """Given what an address asks for, returns what fills in a page's template, and its part's."""
@@ -91,7 +87,7 @@ def application(site: Site, visitors: Visitors, hosts: Collection[str]) -> Starl
         routes=[
             Route("/", partial(redirect, path="queues")),
             *(
-                Route(f"/{path}", changing(site.tokens, _saying(act)), methods=["POST"])
+                Route(f"/{path}", changing(_saying(act)), methods=["POST"])
                 for path, act in acts.items()
             ),
             *(
@@ -118,7 +114,7 @@ class Live:
         self._site = site
         self._parts = {name: _saying(fill) for name, fill in parts.items()}
         self._lines = lines
-        self._made: dict[tuple[int, str, str, bool], str] = {}
+        self._made: dict[tuple[int, str, bool], str] = {}
 
     async def respond(self, request: Request) -> Response:
         """Send the part that the address names, and its lines, each time that workers answer."""
@@ -144,9 +140,8 @@ class Live:
                     yield {"event": "lines", "data": json.dumps(told)}
 
     def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
-        who, made = request.state.visitor, self._made
-        address = f"{name}?{sorted(query.items())}"
-        key = (number, address, who.name if name in _PERSONAL else "", who.may_change)
+        made, may_change = self._made, request.state.visitor.may_change
+        key = (number, f"{name}?{sorted(query.items())}", may_change)
         if key not in made:
             html = self._site.html(request, f"parts/{name}.html", **self._parts[name](query))
             lately = {key: text for key, text in self._made.items() if key[0] >= number - 1}

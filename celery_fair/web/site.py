@@ -4,7 +4,7 @@ import gc
 import json
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from sys import setswitchinterval
 from typing import Any
@@ -22,7 +22,6 @@ from celery_fair.operate.workers import Workers
 from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
-from celery_fair.web.forms import Tokens
 from celery_fair.web.orders import Orders
 
 
@@ -40,7 +39,6 @@ class Site:
     log: ActionLog
     orders: Orders
     timeout: float = 1.0
-    tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:
         self.settings = Settings.of(self.app)
@@ -90,7 +88,6 @@ class Site:
         return self.templates.get_template(template).render(
             here=here,
             visitor=visitor,
-            token=self.tokens.of(visitor),
             broker=self.broker,
             keeps=self.keeps,
             app_name=self.app.main or "",

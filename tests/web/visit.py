@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,14 +85,5 @@ class Visit:
         return self.request("GET", path, **headers)
 
     def post(self, path: str, data: Mapping[str, Any], **headers: str) -> httpx.Response:
-        """Send a form with its token."""
-        token = self.token()
-        return self.request("POST", path, {"token": token, **data}, **headers)
-
-    def token(self, path: str = "/actions") -> str:
-        """The token of this visitor's forms, whether they are shown any or not."""
-        name = re.search(r'<span class="faint">([^<]*): may', self.get(path).text)
-        assert name
-        from celery_fair.web.guard import Visitor
-
-        return self.site.tokens.of(Visitor(name[1], True))
+        """Send a form, as from a page of the site."""
+        return self.request("POST", path, data, **{"sec_fetch_site": "same-origin", **headers})
