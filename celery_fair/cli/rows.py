@@ -3,16 +3,12 @@
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from shutil import get_terminal_size
-from typing import Any
 
 import click
 
 from celery_fair.cli.options import aligned
-from celery_fair.operate.sums import aim_in_words
+from celery_fair.operate.sums import Figures, aim_in_words
 from celery_fair.operate.text import duration, escaped, figure, shortened
-
-Figures = Mapping[str, Any]
-"""Of a queue, as a worker answers to ``fair_status``, or as they sum up."""
 
 Text = Callable[[Figures], str]
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from operator import attrgetter
+from operator import itemgetter
 from threading import Condition, Thread
 from time import monotonic, time
 from typing import Any
@@ -55,8 +55,8 @@ def _rounded(row: "array[float] | None", at: int) -> float | None:
 
 logger = logging.getLogger(__name__)
 
-FIGURES: tuple[str, ...] = ("share", "target", "backlog", "oldest", "per_second")
-_FIGURES_OF = attrgetter(*FIGURES)
+FIGURES: tuple[str, ...] = ("share", "target_share", "backlog", "waiting_seconds", "per_second")
+_FIGURES_OF = itemgetter(*FIGURES)
 
 _TICKS = 600
 _MOST = 1000

@@ -21,6 +21,8 @@ def row(**figures: Any) -> dict[str, Any]:
         "in_flight": 0,
         "served": 0,
         "waiting_seconds": 0.0,
+        "oldest_published": None,
+        "aim": None,
         "held": None,
         "throttled_seconds": 0.0,
         "rate": None,

@@ -252,7 +252,7 @@ def test_live_sends_the_part_that_the_page_has() -> None:
     (kind, part), (lines_kind, lines) = events(visit, "/live?of=queues", 2)
     assert (kind, lines_kind) == ("part", "lines")
     assert part["html"].strip() in visit.get("/queues").text
-    assert (lines["names"], lines["figures"]) == (["bulk"], ["share", "target"])
+    assert (lines["names"], lines["figures"]) == (["bulk"], ["share", "target_share"])
     assert (lines["lines"], lines["whole"]) == ([[1.0], [1.0]], True)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 _SHOWN = 100
@@ -37,15 +37,15 @@ def listing(
 
     Arguments:
         every: rows, which have a name.
-        keys: attributes that can be sorted by; what is not known comes first.
+        keys: figures that can be sorted by; what is not known comes first.
         sort: what is, if the address does not say.
     """
-    found = [row for row in every if _is_looked_for(row.name, query)]
+    found = [row for row in every if _is_looked_for(row["name"], query)]
     by = query.get("sort", sort)
     if by.lstrip("-") not in keys:
         by = sort
-    key = attrgetter(by.lstrip("-"))
-    found.sort(key=attrgetter("name"))
+    key = itemgetter(by.lstrip("-"))
+    found.sort(key=itemgetter("name"))
     found.sort(key=lambda row: (key(row) is not None, key(row)), reverse=by.startswith("-"))
     pages = max(1, -(-len(found) // _SHOWN))
     page = min(pages, _number(query.get("page", "")))

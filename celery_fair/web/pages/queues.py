@@ -1,7 +1,7 @@
 """Queues and workers as they are now, and changes of a queue."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -20,10 +20,10 @@ from celery_fair.web.snapshot import Rows, Snapshot
 
 # What lists can be sorted by.
 _QUEUES = (
-    *("name", "quantum", "target", "share", "per_second", "backlog", "oldest", "in_flight"),
-    *("missed", "held_at"),
+    *("name", "quantum", "target_share", "share", "per_second", "backlog", "waiting_seconds"),
+    *("in_flight", "missed", "held_workers"),
 )
-_WORKERS = ("name", "rows", "per_second", "buffered", "in_flight", "held_at")
+_WORKERS = ("name", "queues", "per_second", "buffered", "in_flight", "held_queues")
 _ROWS = ("name", "class", "target_share", "share", "buffered", "in_flight", "served", "held")
 
 
@@ -41,7 +41,7 @@ class QueuePages:
         return {
             "snapshot": snapshot,
             "listing": listing(queues, query, _QUEUES, "name"),
-            "with_aims": any(queue.aim for queue in queues),
+            "with_aims": any(queue["aim"] for queue in queues),
         }
 
     def queue(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class QueuePages:
         name, snapshot = query.get("name", ""), self._site.collector.look()
         if name not in snapshot.workers:
             raise HTTPException(404, f"No fair worker {name!r} answers.")
-        rows = [SimpleNamespace(name=q, **row) for q, row in snapshot.workers[name].items()]
+        rows = [{"name": queue, **row} for queue, row in snapshot.workers[name].items()]
         listed = listing(rows, query, _ROWS, "-class")
         return {"snapshot": snapshot, "worker": snapshot.sums[name], "listing": listed}
 
@@ -84,9 +84,10 @@ class QueuePages:
         look, history = self._site.collector.look, self._site.collector.history
         names, figures = [query.get("name", "")], collector.FIGURES
         if "name" not in query:
-            some = list(look().queues.values())
-            some.sort(key=lambda queue: (-queue.target, -queue.backlog, queue.name))
-            names, figures = drawn((queue.name for queue in some), query), ("share", "target")
+            some = sorted(look().queues.values(), key=lambda queue: queue["name"])
+            some.sort(key=itemgetter("target_share", "backlog"), reverse=True)
+            names = drawn((queue["name"] for queue in some), query)
+            figures = ("share", "target_share")
         whole = names != before
         told = history.lines(names, figures, slice(None if whole else -1, None))
         return names, told | {"names": [*map(escaped, names)], "whole": whole}
