@@ -7,12 +7,11 @@ workers, it rests for as long as they took: it never takes more than half of a p
 """
 
 import asyncio
-import gc
 import logging
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
 from threading import Condition, Thread
@@ -141,8 +140,7 @@ class Collector:
         """Ask once, and keep what is answered."""
         began, nobody = time(), Answers()
         try:
-            with _uncollected():
-                snapshot = self._taken(began, self._ask())
+            snapshot = self._taken(began, self._ask())
         except NoAnswerError as exc:
             snapshot = self._taken(began, nobody, str(exc))
         except Exception as exc:  # of any transport, or as an answer is none: the next may be
@@ -176,7 +174,7 @@ class Collector:
             depths={queue: depth.messages for queue, depth in depths if depth is not None},
         )
         self._draw(snapshot)
-        return snapshot.packed()
+        return snapshot
 
     def _draw(self, snapshot: Snapshot) -> None:
         drawn = islice(snapshot.queues.items(), _MOST)
@@ -197,19 +195,3 @@ class Collector:
 
     def _is_wanted(self) -> bool:
         return bool(self._waiting) or monotonic() - self._looked < _INTEREST
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Have no garbage collected meanwhile.
-
-    Answers of many workers are hundreds of thousands of objects, which last for a second and refer
-    to each other in no circle. Looking for one among them would hold up every page (see `Packed`).
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -24,6 +24,9 @@ from celery_fair.web.actions import ActionLog
 from celery_fair.web.collector import Collector
 from celery_fair.web.orders import Orders
 
+_ANSWERS = 500_000
+"""Objects; a hundred workers with a thousand queues each answer a hundred thousand rows."""
+
 
 @dataclass
 class Site:
@@ -50,14 +53,17 @@ class Site:
     def warm_up(self) -> None:
         """Make ready what the first visitor would wait for, and what lasts as long as the server.
 
-        That is looked through for garbage no more: it would hold up a page each time. And while
-        answers are taken in, a page need not wait five milliseconds for each of its turns.
+        That is looked through for garbage no more: it would hold up a page each time. Nor is
+        anything until there is more of it than very many workers answer at once, which refers to
+        itself in no circle. And while answers are taken in, a page need not wait five milliseconds
+        for each of its turns.
         """
         setswitchinterval(0.001)
         for name in self.templates.list_templates():
             self.templates.get_template(name)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_ANSWERS)
 
     def workers(self) -> "closing[Workers]":
         """Give what asks the workers, on a connection of its own."""

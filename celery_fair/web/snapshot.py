@@ -1,11 +1,7 @@
 """All workers at one moment, and what that is of each queue."""
 
-from collections import UserDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from marshal import dumps, loads
-from typing import Any
+from dataclasses import dataclass, field
 
 from celery_fair.operate.sums import Figures, added, by_queue
 
@@ -13,24 +9,7 @@ Rows = Mapping[str, Figures]
 """Figures: of a worker by queue, or of a queue by worker."""
 
 
-class Packed(UserDict[str, Any]):
-    """Rows by queue, each as a string of bytes until it is looked at.
-
-    Python's garbage collector looks through all that may hold something else, while all else
-    stands still: through the answers of a hundred workers with a thousand queues each for half a
-    second. A string holds nothing.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        super().__init__()
-        self.data = {queue: dumps(dict(row)) for queue, row in rows.items()}
-
-    def __getitem__(self, queue: str) -> Figures:
-        row: Figures = loads(self.data[queue])  # noqa: S302 - made here
-        return row
-
-
-@dataclass(frozen=True)
+@dataclass
 class Snapshot:
     """What has been answered.
 
@@ -42,6 +21,8 @@ class Snapshot:
         silent: workers that have answered before, and when they did for the last time.
         trouble: why nobody could be asked.
         depths: messages at the broker, by queue.
+        queues: every queue that a worker consumes, by its name.
+        sums: every worker, by its name.
     """
 
     number: int = 0
@@ -54,11 +35,9 @@ class Snapshot:
     trouble: str = ""
     depths: Mapping[str, int] = field(default_factory=dict)
 
-    @cached_property
-    def queues(self) -> Mapping[str, Figures]:
-        """Every queue that a worker consumes, by its name."""
+    def __post_init__(self) -> None:
         found = by_queue(self.workers, self.depths, {}, self.time)
-        return {
+        self.queues: Rows = {
             name: {
                 **figures,
                 "name": name,
@@ -67,11 +46,7 @@ class Snapshot:
             }
             for name, figures in found.items()
         }
-
-    @cached_property
-    def sums(self) -> Mapping[str, Figures]:
-        """Every worker, by its name."""
-        return {
+        self.sums: Rows = {
             worker: {
                 **added(rows.values()),
                 "name": worker,
@@ -84,9 +59,3 @@ class Snapshot:
     def consumers(self, queue: str) -> Rows:
         """Return the rows of a queue by worker, of those that consume it."""
         return {worker: rows[queue] for worker, rows in self.workers.items() if queue in rows}
-
-    def packed(self) -> "Snapshot":
-        """Return the same with its sums computed, and its rows packed."""
-        small = replace(self, workers={w: Packed(rows) for w, rows in self.workers.items()})
-        vars(small).update(queues=self.queues, sums=self.sums)
-        return small

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -247,36 +246,6 @@ def test_the_broker_is_asked_about_queues_that_are_consumed() -> None:
     found = collector.take()
     assert depths.asked == {"bulk", "new"}
     assert [found.queues[name]["waiting_at_broker"] for name in ("bulk", "new")] == [70, None]
-
-
-def test_rows_are_kept_as_they_came() -> None:
-    said = {"a": {"bulk": row(told=[1, 2], held="<cap>", rate=0.1), "mail": row()}}
-    collector = Collector(lambda: answers(said), KnownDepths())
-    found = collector.take()
-    assert {worker: dict(rows) for worker, rows in found.workers.items()} == said
-    assert "bulk" in found.workers["a"]
-    assert len(found.workers["a"]) == 2
-
-
-def test_what_is_kept_of_answers_is_not_looked_through_for_garbage() -> None:
-    """Else pages would wait for that: half a second for a hundred workers with a thousand queues.
-
-    After the first snapshot, so that lines and sums, which do not grow with workers, are there.
-    """
-    said = {f"w{n}": {f"q{m}": row(told=[1] * 15) for m in range(100)} for n in range(20)}
-
-    def ask() -> Answers:
-        return answers(json.loads(json.dumps(said)))
-
-    collector = Collector(ask, KnownDepths())
-    collector.take()
-    gc.collect()
-    before = len(gc.get_objects())
-    kept = [collector.take() for _ in range(3)]
-    gc.collect()
-    assert len(gc.get_objects()) - before < 3 * 20 * 100 / 2
-    assert gc.isenabled()
-    assert len(kept) == 3
 
 
 # Looks ----------------------------------------------------------------------
