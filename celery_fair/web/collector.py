@@ -11,7 +11,6 @@ import logging
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from operator import itemgetter
 from threading import Condition, Thread
@@ -70,6 +69,9 @@ _INTEREST = 15.0
 _ROWS = 400
 """Rows that a worker is asked for a second, at the most."""
 
+_GLANCE = 0.1
+"""Seconds after which who waits for newer answers looks again whether they are there."""
+
 _FIRST = 5.0
 """Seconds that a first page waits for the first answers, at the most."""
 
@@ -96,7 +98,6 @@ class Collector:
         self._changed = Condition()
         self._closed = False
         self._seen: dict[str, float] = {}
-        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._thread = Thread(target=self._run, name="collector", daemon=True)
 
     def start(self) -> None:
@@ -121,19 +122,9 @@ class Collector:
 
     async def after(self, number: int) -> Snapshot:
         """Wait for newer answers than those of that number."""
-        event = asyncio.Event()
-        waiter = (asyncio.get_running_loop(), event)
-        with self._changed:
+        while self._latest.number <= number:
             self._looked = monotonic()
-            self._waiting.add(waiter)
-            self._changed.notify_all()
-        try:
-            while self._latest.number <= number:
-                await event.wait()
-                event.clear()
-        finally:
-            with self._changed:
-                self._waiting.discard(waiter)
+            await asyncio.sleep(_GLANCE)
         return self._latest
 
     def take(self) -> Snapshot:
@@ -150,9 +141,6 @@ class Collector:
         with self._changed:
             self._latest = snapshot
             self._changed.notify_all()
-            for loop, event in self._waiting:
-                with suppress(RuntimeError):  # the server has ended meanwhile
-                    loop.call_soon_threadsafe(event.set)
         return snapshot
 
     def _taken(self, began: float, answers: Answers, trouble: str = "") -> Snapshot:
@@ -194,4 +182,4 @@ class Collector:
                     self._changed.wait(1.0)
 
     def _is_wanted(self) -> bool:
-        return bool(self._waiting) or monotonic() - self._looked < _INTEREST
+        return monotonic() - self._looked < _INTEREST
