@@ -7,6 +7,7 @@ import shutil
 import sys
 from functools import cached_property
 from typing import Any
+from urllib.request import Request, urlopen
 
 from tests.ports import accepts, free_port
 from tests.processes import Process, folder
@@ -33,6 +34,10 @@ class Sqs:
     def wait_ready(self, timeout: float = 60) -> None:
         assert self._process is not None
         wait_for(lambda: accepts(self.port), timeout, self._process.log)
+
+    def reset(self) -> None:
+        """Forget all queues."""
+        urlopen(Request(f"http://127.0.0.1:{self.port}/moto-api/reset", method="POST")).close()
 
     def end(self) -> None:
         if self._process is not None:

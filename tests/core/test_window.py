@@ -77,7 +77,9 @@ def test_a_sample_is_the_time_from_an_ack_to_the_delivery_that_it_allowed(
     assert window.held + len(on_the_way) == size
 
 
-WEIGHTS = st.dictionaries(st.text(min_size=1), st.floats(0.1, 1000), min_size=1, max_size=20)
+WEIGHTS = st.dictionaries(
+    st.text("abcdefgh", min_size=1), st.floats(0.1, 1000), min_size=1, max_size=20
+)
 
 
 @given(WEIGHTS, st.floats(0, 1e5), st.floats(0, 0.5), st.integers(0, 1000))

@@ -66,7 +66,7 @@ def worked(
         queues=["work"],
         records=Records(folder / way),
         args=args,
-        afresh=True,
+        afresh=bool(what),  # who looks on may have to be there before Celery
         **WAYS[way],
     )
     for task_id, task, positional, named in PUBLISHED:

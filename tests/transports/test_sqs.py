@@ -24,10 +24,17 @@ APP = "tests.apps.once"
 SHARES = {"a": {"quantum": 3}, "b": {"quantum": 1}}
 
 
-@pytest.fixture
-def sqs() -> Iterator[Sqs]:
-    """A region of the test's own."""
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sqs]:
     yield from running(Sqs())
+
+
+@pytest.fixture
+def sqs(server: Sqs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sqs]:
+    """A region that has nothing yet, of which kombu knows nothing."""
+    monkeypatch.setattr("kombu.transport.SQS.Channel._queue_cache", {})
+    yield server
+    server.reset()
 
 
 class Shop:
@@ -83,7 +90,7 @@ def test_an_empty_queue_holds_up_no_other(sqs: Sqs, start_worker: StartWorker, f
     conf = shop.conf | {"fair_queues": {name: {"fetch": fetch} for name in "ab"}}
     worker = start_worker(sqs.url, pool="threads", queues=["a", "b"], conf=conf)
     for _ in range(3):
-        worker.records.started.wait_ids(shop.publish("b", 30), timeout=15)
+        worker.records.started.wait_ids(shop.publish("b", 12), timeout=15)
     assert worker.stop(15) == 0
 
 

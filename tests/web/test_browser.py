@@ -111,7 +111,7 @@ def share(page: Page, queue: str) -> float:
 def test_shares_move_after_a_quantum_is_set(
     server: str, worker: WorkerProcess, module_space: Space, page: Page
 ) -> None:
-    publish(module_space.url, {"left": 20_000, "right": 20_000}, "nap", [0.02])
+    publish(module_space.url, {"left": 8_000, "right": 8_000}, "nap", [0.02])
     page.goto(f"{server}/queues")
     wait_for(lambda: 40 < share(page, "left") < 60, 60, lambda: page.inner_text("main"))
     expect(page.locator(".plot canvas")).to_be_visible()
