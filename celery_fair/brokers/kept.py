@@ -31,7 +31,7 @@ _PATIENCE = 5.0
 """Seconds for the broker to answer."""
 
 _AGAIN, _SELDOM = 2.0, 60.0
-"""Seconds until another try to read what could not be read: at first, and at the most."""
+"""Seconds until it is read again: at first, and at the most while it cannot be read."""
 
 
 class KeptQueue(NamedTuple):
@@ -116,18 +116,18 @@ class Kept:
 
     Arguments:
         connect: makes a kombu connection to the broker, without opening it.
-        late: called, on another thread, when what could not be read has been read after all.
+        news: called, on another thread, when it has been read later than asked for, or again.
     """
 
     def __init__(
         self,
         settings: Settings,
         connect: Callable[[], Any],
-        late: Callable[[], object] = lambda: None,
+        news: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings = settings
         self._connect = connect
-        self._late = late
+        self._news = news
         self._known: dict[str, KeptQueue] = {}
         self._read_again_at = 0.0
         self._closed = Event()
@@ -142,8 +142,7 @@ class Kept:
                     " read, this worker goes by its settings: %s",
                     why,
                 )
-                self._read_again_at = math.inf  # by a thread
-                Thread(target=self._try, name="fair-kept", daemon=True).start()
+                self._begin_to_try()
         kept = self._known.get(queue, KeptQueue())
         if not kept.options:  # which a command would have to give
             return kept
@@ -154,32 +153,38 @@ class Kept:
             logger.warning("What was kept of queue %s is left out: %s", queue, exc)
             return kept._replace(options={})
 
+    def look_again(self) -> None:
+        """Read what was kept while this worker heard of nothing, as soon as it hears again."""
+        if self._read_again_at < math.inf:
+            self._begin_to_try()
+
     def close(self) -> None:
         """Try no more."""
         self._closed.set()
 
     def _read(self) -> str:
         """Take in what is kept; return why that cannot be done, if it cannot."""
-        known: dict[str, KeptQueue] = {}
         try:
             plain = self._connect()
             with (
                 broker_of(plain).impatient(plain, _PATIENCE) as connection,
                 keeping(self._settings, connection) as kept,
             ):
-                known = {} if kept is None else kept.all()
+                self._known = {} if kept is None else kept.all()
         except Exception as exc:  # noqa: BLE001 - of whatever client; the worker starts all the same
             return str(exc) or type(exc).__name__
-        finally:
-            self._known = known
         return ""
+
+    def _begin_to_try(self) -> None:
+        self._read_again_at = math.inf  # by a thread
+        Thread(target=self._try, name="fair-kept", daemon=True).start()
 
     def _try(self) -> None:
         wait = _AGAIN
         while not self._closed.wait(wait):
             if not self._read():
                 self._read_again_at = monotonic() + _FRESH
-                self._late()
+                self._news()
                 return
             wait = min(2 * wait, _SELDOM)
 

@@ -79,9 +79,9 @@ class Parts:
         self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
-        self._was_late = Event()
-        self._kept = Kept(settings, c.app.connection_for_read, self._read_late)
-        self.gates = Gates(settings, c.hostname, self._kept.of)
+        self._has_news = Event()
+        self.kept = Kept(settings, c.app.connection_for_read, self._tell_news)
+        self.gates = Gates(settings, c.hostname, self.kept.of)
         store = _key_store(settings, broker)
         self.keys = Keys(
             c.app,
@@ -168,20 +168,19 @@ class Parts:
             self.chooser.regate(feed.flow, monotonic())
         self.wake_up.later()
 
-    def _read_late(self) -> None:
-        self._was_late.set()
+    def _tell_news(self) -> None:
+        self._has_news.set()
         self.wake_up.soon()
 
     def _take_in_kept(self) -> None:
-        self._was_late.clear()
-        for queue, kept in self.gates.read_late():
+        self._has_news.clear()
+        for queue, options in self.gates.news():
             logger.warning("Queue %s goes by what was set live and kept from now on", queue)
-            self.change(queue, replace(self.gates.options(queue), **kept.options))
-            self.pause(queue, kept.paused)
+            self.change(queue, replace(self.gates.options(queue), **options))
 
     def after_turn(self, now: float) -> None:
         """The dispatcher has run."""
-        if self._was_late.is_set():
+        if self._has_news.is_set():
             self._take_in_kept()
         for each in self.targets:
             each.after_turn(now)
@@ -209,7 +208,7 @@ class Parts:
 
     def close(self) -> None:
         """Leave nothing open."""
-        self._kept.close()
+        self.kept.close()
         self.claims.close()
         self.keys.close()
         self.wake_up.close()

@@ -71,6 +71,8 @@ class FairWorker:
             logger.info("%s", line(self._c.app, self.parts.settings))
             for warning in warnings(self._c.app):
                 logger.warning("%s", warning)
+        else:
+            self.parts.kept.look_again()
         for each in (*self.parts.servers, *self.parts.recorders):
             each.start()
 

@@ -16,7 +16,7 @@ from celery_fair.cli import fair
 from celery_fair.settings import Settings
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
-from tests.waiting import wait_equal
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker, WorkerProcess
 
 FAIR: dict[str, Any] = {"fair_queues": {"bulk": {"quantum": 2, "target": "95% < 1h"}, "other": {}}}
@@ -98,13 +98,11 @@ def test_rabbitmq_needs_a_store(
     wait_equal(lambda: status(later)["bulk"]["held"], "paused")
 
 
-def keep_paused(worker: WorkerProcess, store: Space, queue: str) -> None:
-    """As a command does of which this worker hears nothing."""
-    worker.client.conf.update(FAIR, fair_key_store=store.url)
-    with (
-        worker.client.connection_for_read() as connection,
-        keeping(Settings.of(worker.client), connection) as kept,
-    ):
+def keep_paused(queue: str, url: str) -> None:
+    """As a command does of which no worker hears."""
+    app = Celery(broker=url, set_as_current=False)
+    app.conf.update(FAIR)
+    with app.connection_for_read() as connection, keeping(Settings.of(app), connection) as kept:
         assert kept is not None
         kept.pause(queue, True)
 
@@ -120,9 +118,22 @@ def test_a_store_that_is_away(
         assert status(worker)["bulk"]["quantum"] == 2
         assert "Cannot read what was set live and kept" in worker.log()
         assert f"127.0.0.1:{store.port}" in worker.log()
-        keep_paused(worker, redis_space, "bulk")
+        keep_paused("bulk", redis_space.url)
         store.release()
         wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
+
+
+def test_a_worker_without_a_connection(redis_space: Space, start_worker: StartWorker) -> None:
+    """What is kept meanwhile it takes in when it has one again."""
+    with Proxy(redis_space) as proxy:
+        worker = start_worker(proxy.url, pool="threads", queues=["bulk", "other"], conf=FAIR)
+        proxy.refuse()
+        proxy.cut()
+        wait_for(lambda: "Connection to broker lost" in worker.log(), 30, worker.log)
+        keep_paused("bulk", redis_space.url)
+        proxy.release()
+        wait_for(lambda: "Queue bulk goes by what was set live" in worker.log(), 30, worker.log)
+        assert status(worker)["bulk"]["held"] == "paused"
 
 
 def test_nothing_kept_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ more than the rate in the long run.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -146,25 +146,26 @@ class Gates:
         self._settings = settings
         self._member = member
         self._gates: dict[str, Gate[QueueOptions]] = {}
+        self._told: dict[str, KeptQueue] = {}
 
     def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
         if queue not in self._gates:
-            kept = self._kept(queue)
+            kept = self._told[queue] = self._kept(queue)
             options = replace(self._settings.queue(queue), **kept.options)
             self._gates[queue] = Gate(options, self._leash(queue, options))
             self._gates[queue].pause(kept.paused)
         return self._gates[queue]
 
-    def read_late(self) -> Iterator[tuple[str, KeptQueue]]:
-        """Yield what is kept of queues, as it can be read by now, and was not when it was to be.
-
-        Of a queue that is no more as its settings say, what was set live since stays.
-        """
+    def news(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield options of queues of which something else is kept by now; pause and resume them."""
         for queue, gate in list(self._gates.items()):
-            as_set = not gate.paused and gate.options == self._settings.queue(queue)
-            if as_set and (kept := self._kept(queue)) != KeptQueue():
-                yield queue, kept
+            before, kept = self._told[queue], self._kept(queue)
+            if kept != before:
+                self._told[queue] = kept
+                if kept.paused != before.paused:
+                    gate.pause(kept.paused)
+                yield queue, kept.options
 
     def options(self, queue: str) -> QueueOptions:
         """Return the queue's options, as they were set last."""
