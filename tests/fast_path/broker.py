@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import select
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from threading import Thread
 from typing import Any
 
@@ -20,6 +22,7 @@ from celery_fair.core.window import RefillMeter
 from celery_fair.worker.amqp_io.reader import DrainingReader
 from celery_fair.worker.amqp_io.writer import AckWriter
 from celery_fair.worker.fast_path.frames import BufferedReader, Frames
+from celery_fair.worker.queues import amqp
 from celery_fair.worker.queues.amqp import AmqpFeed
 from tests.fast_path.wire import METHOD, deliver, frame, method
 from tests.feeds import gate, ports
@@ -116,6 +119,7 @@ class Worker:
         self.acks = AckWriter(connection, lambda: None)
         self.acks.write_through()
         self.feeds: dict[str, AmqpFeed] = {}
+        self._subscribed: Counter[str] = Counter()
         self.sees: Callable[[Any], object] = seen
 
     def channel(self) -> Any:
@@ -153,8 +157,11 @@ class Worker:
     def answer_subscription(self, feed: AmqpFeed) -> None:
         """Let the broker answer a subscription that comes next."""
         number = feed.channel.channel_id
+        self._subscribed[feed.name] += 1
+        amqp._numbers = count(self._subscribed[feed.name])
         self.broker.say(number, spec.Basic.QosOk)
-        self.broker.say(number, spec.Basic.ConsumeOk, "s", (tag_of(feed, 1),))
+        tag = f"fair.{feed.name}.{self._subscribed[feed.name]}"
+        self.broker.say(number, spec.Basic.ConsumeOk, "s", (tag,))
 
     def consumer(self, tag: str, callback: Callable[[Any], object] | None = None) -> Any:
         """A channel with a consumer that is no feed."""
@@ -199,11 +206,6 @@ def working(fast: bool) -> Iterator[Worker]:
             yield worker
         finally:
             worker.close()
-
-
-def tag_of(feed: AmqpFeed, later: int = 0) -> str:
-    """The tag of a feed's present subscription, or of a later one."""
-    return f"fair.{feed.name}.{feed._generation + later}"
 
 
 def seen(message: Any) -> dict[str, Any]:

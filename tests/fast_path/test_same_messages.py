@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from celery_fair.worker.fast_path.properties import decode_properties
 from tests.fast_path import wire
-from tests.fast_path.broker import FRAME_MAX, Worker, outcome, tag_of, working
+from tests.fast_path.broker import FRAME_MAX, Worker, outcome, working
 from tests.fast_path.wire import HEARTBEAT, METHOD, deliver, frame, method
 
 FEEDS = ("a", "b", "c")
@@ -316,7 +316,7 @@ def test_what_cannot_be_decoded_spoils_no_other_message() -> None:
         worker.sees = lambda message: None
         feed = worker.feed("a")
         for number, properties in enumerate([b"\0\0", broken, b"\0\0"], 1):
-            for kind, payload in deliver(tag_of(feed), number, [b"body"], properties):
+            for kind, payload in deliver(feed._tag, number, [b"body"], properties):
                 worker.broker.send(frame(kind, 1, payload))
         worker.read_all(worker.consumer(FOREIGN))
         assert [message.body for message in feed.buffer] == [b"body"] * 3
