@@ -39,3 +39,18 @@ def test_what_is_kept_meanwhile() -> None:
     kept["p"] = KeptQueue()
     assert list(gates.news()) == [("p", {})]
     assert not gates.of("p").paused
+
+
+def test_what_was_set_live_is_no_news() -> None:
+    """Nor does it come back later, when it was set otherwise since."""
+    kept = {"p": KeptQueue({"quantum": 8.0}, paused=True)}
+    with Celery("app", broker="memory://", set_as_current=False) as app:
+        gates = Gates(Settings.of(app), "worker", kept.__getitem__)
+    gates.of("p").pause(False)
+    gates.set_live("p")
+    kept["p"] = KeptQueue({"quantum": 8.0})
+    gates.of("p").pause(True)  # and is not kept
+    assert not list(gates.news())
+    kept["p"] = KeptQueue({"quantum": 8.0, "burst": 2.0})
+    assert list(gates.news()) == [("p", {"burst": 2.0})]
+    assert gates.of("p").paused

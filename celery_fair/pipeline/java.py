@@ -116,10 +116,11 @@ def archive_options(environ: Mapping[str, str] = os.environ, makes: bool = True)
         archive = folder / f"classes-{_fingerprint(environ)}.jsa"
         if _is_whole(archive):
             return f"-XX:SharedArchiveFile={archive}"
-        if makes and not _is_being_made(archive):
-            for other in folder.glob("classes-*.jsa"):  # of another Java, or Spark
-                other.unlink(missing_ok=True)
-            archive.touch()
+        if makes:
+            for old in folder.glob("classes-*.jsa"):  # of another Java, or Spark, or not whole
+                if not _is_being_made(old):
+                    old.unlink(missing_ok=True)
+            archive.open("x").close()  # unless somebody else makes it
             return f"-XX:ArchiveClassesAtExit={archive}"
     return ""
 

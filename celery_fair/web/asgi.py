@@ -114,7 +114,7 @@ class Live:
         self._site = site
         self._parts = {name: _saying(fill) for name, fill in parts.items()}
         self._lines = lines
-        self._made: dict[tuple[int, str, bool], str] = {}
+        self._made: dict[tuple[int, str, bool, str], str] = {}
 
     async def respond(self, request: Request) -> Response:
         """Send the part that the address names, and its lines, each time that workers answer."""
@@ -140,8 +140,9 @@ class Live:
                     yield {"event": "lines", "data": json.dumps(told)}
 
     def _text(self, request: Request, name: str, query: Mapping[str, str], number: int) -> str:
-        made, may_change = self._made, request.state.visitor.may_change
-        key = (number, f"{name}?{sorted(query.items())}", may_change)
+        made, visitor = self._made, request.state.visitor
+        whose = visitor.name if name == "order" else ""  # who planned it may begin it
+        key = (number, f"{name}?{sorted(query.items())}", visitor.may_change, whose)
         if key not in made:
             html = self._site.html(request, f"parts/{name}.html", **self._parts[name](query))
             lately = {key: text for key, text in self._made.items() if key[0] >= number - 1}

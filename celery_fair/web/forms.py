@@ -5,7 +5,6 @@ say otherwise. One from elsewhere is refused, and one of which nothing is said.
 """
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import ImmutableMultiDict
@@ -47,4 +46,4 @@ def _is_from_here(request: Request) -> bool:
         return False
     if origin is None:
         return site is not None
-    return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    return origin.lower().endswith(f"://{request.headers.get('host', '?').lower()}")

@@ -92,6 +92,7 @@ def _set(parts: Parts, queue: str, options: dict[str, Any], check: bool) -> dict
     after = parts.settings.changed(queue, options, parts.gates.options(queue))
     if not check:
         parts.change(queue, after)
+        parts.set_live(queue)
     said = (f"{name}={'none' if value is None else value}" for name, value in options.items())
     return {"ok": f"{queue}: " + ", ".join(said)}
 
@@ -100,4 +101,5 @@ def _pause(parts: Parts, queue: str, paused: bool) -> dict[str, Any]:
     """Hold a queue back, or end that."""
     parts.feeds.must_have(queue)
     parts.pause(queue, paused)
+    parts.set_live(queue)
     return {"ok": f"{queue}: {'paused' if paused else 'resumed'}"}

@@ -168,6 +168,11 @@ class Parts:
             self.chooser.regate(feed.flow, monotonic())
         self.wake_up.later()
 
+    def set_live(self, queue: str) -> None:
+        """A command has changed a queue, and may keep it: that is looked at when it has."""
+        self.gates.set_live(queue)
+        self.kept.look_again()
+
     def _tell_news(self) -> None:
         self._has_news.set()
         self.wake_up.soon()
@@ -175,7 +180,7 @@ class Parts:
     def _take_in_kept(self) -> None:
         self._has_news.clear()
         for queue, options in self.gates.news():
-            logger.warning("Queue %s goes by what was set live and kept from now on", queue)
+            logger.warning("Queue %s goes by what is kept of it by now, see fair set", queue)
             self.change(queue, replace(self.gates.options(queue), **options))
 
     def after_turn(self, now: float) -> None:

@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.dead_letters.plan import Report
 from celery_fair.web.guard import Visitors
+from celery_fair.web.orders import Order
 from celery_fair.web.server import is_loopback
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
@@ -271,6 +273,17 @@ def test_live_gives_nobody_the_buttons_of_another() -> None:
     for name in ("alice", "bob"):
         ((_, part), *_) = events(visit, "/live?of=actions", 1, (b"x-user", name.encode()))
         assert ("Take back…" in part["html"]) is (name == "alice")
+
+
+def test_live_lets_who_has_planned_it_alone_begin_an_order() -> None:
+    site = site_of(ONE)
+    order = Order("alice", "purge", "", ["1"], Report())
+    site.orders._orders[order.id] = order
+    visit = Visit(site, Visitors(True, ["alice", "bob"], "X-User", ["127.0.0.1"]))
+    for name in ("bob", "alice"):
+        header = (b"x-user", name.encode())
+        ((_, part), *_) = events(visit, f"/live?of=order&id={order.id}", 1, header)
+        assert ("Do it" in part["html"]) is (name == "alice")
 
 
 def test_live_is_of_pages_alone(visit: Visit) -> None:

@@ -147,6 +147,7 @@ class Gates:
         self._member = member
         self._gates: dict[str, Gate[QueueOptions]] = {}
         self._told: dict[str, KeptQueue] = {}
+        self._set_live: set[str] = set()
 
     def of(self, queue: str) -> Gate[QueueOptions]:
         """Return the queue's gate, made as the settings say."""
@@ -157,15 +158,22 @@ class Gates:
             self._gates[queue].pause(kept.paused)
         return self._gates[queue]
 
+    def set_live(self, queue: str) -> None:
+        """What is kept of a queue may have changed with what was just set: that is no news."""
+        self._set_live.add(queue)
+
     def news(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield options of queues of which something else is kept by now; pause and resume them."""
+        """Yield options of queues of which others are kept by now; pause and resume queues."""
         for queue, gate in list(self._gates.items()):
             before, kept = self._told[queue], self._kept(queue)
-            if kept != before:
-                self._told[queue] = kept
+            self._told[queue] = kept
+            if queue in self._set_live:
+                self._set_live.remove(queue)
+            elif kept != before:
                 if kept.paused != before.paused:
                     gate.pause(kept.paused)
-                yield queue, kept.options
+                known, options = before.options, kept.options
+                yield queue, {n: v for n, v in options.items() if n not in known or known[n] != v}
 
     def options(self, queue: str) -> QueueOptions:
         """Return the queue's options, as they were set last."""

@@ -103,6 +103,6 @@ class SpareLanes(LimitedLanes):
         """Return a tenant's own lane for what is to wait; None while there is none."""
         offered = self._watch.spare_for(self.lanes.depths, len(self._covered) or 1)
         spare = self._link.spare(tenant, offered, given_up)
-        if offered is not None and spare != offered:
+        if offered is not None and spare is not None and spare != offered:
             self._watch.spared(offered)
         return spare
