@@ -10,15 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kombu import Connection
+from kombu import Connection, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.keyed.scripts import Left, base_of
+from celery_fair.brokers.lanes import Lanes
 from celery_fair.brokers.redis import Commands, acknowledge_held
+from celery_fair.core.keys.tags import TenantTags
 from celery_fair.settings.keys import KeyedQueue
+from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
+from celery_fair.worker.queues.keyed.spare_lanes import SpareLanes
 from tests.brokers import RedisServer, Space
 from tests.faults.proxy import Proxy
 from tests.keys.tenants import QUEUE
@@ -178,3 +182,14 @@ def test_a_spare_lane_is_one_tenants(redis_space: Space) -> None:
         assert lists.spare("a", None, None) is None
         assert lists.spare("c", 7, None) == 7
         assert lists.spare("c", 9, 7) == 9  # it was shared after all
+
+
+def test_a_spare_lane_that_is_another_tenants_is_not_offered_again(redis_space: Space) -> None:
+    watch = LaneWatch(Lanes(lambda: None, Queue(QUEUE), 8), None)  # type: ignore[arg-type]
+    watch._spare.update(dict.fromkeys((10, 11, 12)))
+    with Connection(redis_space.url) as connection:
+        channel = connection.channel()
+        link: Any = KeyedLists(channel, Commands(channel), KeyedQueue(QUEUE, max_in_flight=1))
+        assert link.spare("another", 12, None) == 12
+        spares = SpareLanes(TenantTags(lambda _: 1.0), link, watch, lambda *_: None)
+        assert [spares._spare_of("a") for _ in range(2)] == [None, 11]
