@@ -37,7 +37,7 @@ def test_idle_workers_end_when_they_are_asked_to(
     with Proxy(space) as proxy:
         workers = [
             start_worker(proxy.url, wait=False, app="tests.apps.once", pool=pool, queues=QUEUES)
-            for _ in range(2)
+            for _ in range(3)
         ]
         for worker in workers:
             worker.wait_ready(60)
