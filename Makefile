@@ -33,8 +33,8 @@ demo: ## an interactive task behind a bulk job: on Celery's worker, then on a fa
 	@scripts/environment.sh demo
 	@$(RUN) celery fair demo
 
-# Many brokers on few cores: none of them may spin while it waits for work.
-test test-wide: export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS := +sbwt none +sbwtdcpu none +sbwtdio none
+# Many brokers on few cores: none may spin while it waits for work, nor wake another core for it.
+test test-wide: export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS := +sbwt none +sbwtdcpu none +sbwtdio none +S 1:1
 
 .PHONY: test
 test: environment brokers spark ## lint, and the tests

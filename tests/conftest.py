@@ -17,6 +17,8 @@ from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from tests.brokers import MariaDB, PostgreSQL, RabbitMQ, RedisServer, Space, ZooKeeper
 from tests.brokers.lent import VARIABLE, LentRabbitMQ
@@ -42,6 +44,7 @@ CROSSED = {"solo", "threads", "prefork", "gevent", "eventlet", "classic", "quoru
 """Pools, and types of queues."""
 
 LONG = (
+    "faults/test_mortal.py",
     "faults/test_quick.py",
     "faults/test_silent.py",
     "integration/test_consumer_timeout.py",
@@ -71,13 +74,22 @@ LONG = (
     "integration/test_pools.py",
     "once/test_broker_refuses.py",
     "groups/test_away.py",
-    "faults/test_mortal.py",
     "test_harness.py",
     "integration/test_pool_size.py",
     "eventlog/test_broken_off.py",
     "fast_path/test_instrumentation.py",
 )
 """Files of half a minute or more: they begin first, or all would wait for the last of them."""
+
+HURT = {
+    "tests/integration/test_consumer_timeout.py",
+    "tests/integration/test_channels.py",
+    "tests/once/test_broker_refuses.py",
+    "tests/faults/test_mortal.py",
+    "tests/smoke/test_worker.py",
+}
+"""Files whose tests hurt a RabbitMQ: one process has them all. Else each would start a node first,
+which takes six seconds of a processor."""
 
 COLLECTED = pytest.StashKey[frozenset[str]]()
 """The names of all tests of the files that a run looks into, also of those that it leaves out."""
@@ -95,6 +107,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def _children_hear_signals() -> Iterator[None]:
     with children_hear_signals(), no_nursery_after():
         yield
+
+
+class _Files(LoadFileScheduling):
+    """Gives each process whole files, and one all that hurt a RabbitMQ."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "hurt" if file in HURT else file
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    return _Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def running(server: S) -> Iterator[S]:
@@ -170,10 +195,18 @@ def space(request: pytest.FixtureRequest) -> Space:
     return found
 
 
-@pytest.fixture
-def own_rabbitmq() -> Iterator[RabbitMQ]:
-    """A RabbitMQ for one test, which may kill it."""
+@pytest.fixture(scope="session")
+def hurt_rabbitmq() -> Iterator[RabbitMQ]:
+    """A RabbitMQ that tests may kill, fill or set, one after the other; they leave it well."""
     yield from running(RabbitMQ())
+
+
+@pytest.fixture
+def own_rabbitmq(hurt_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
+    """That one, for one test, which may leave it killed."""
+    yield hurt_rabbitmq
+    if not hurt_rabbitmq.running:
+        hurt_rabbitmq.restart()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any
 
 INTERVAL = 0.025
+LONGEST = 0.1
 
 
 def wait_for(
@@ -21,16 +22,20 @@ def wait_for(
     what: str | Callable[[], str] = "the condition",
     interval: float = INTERVAL,
 ) -> Any:
-    """Return the first true value of `predicate`, or raise TimeoutError."""
-    pause, deadline = Event(), time.monotonic() + timeout
+    """Return the first true value of `predicate`, or raise TimeoutError.
+
+    What has taken longer is looked at less often.
+    """
+    pause, begun = Event(), time.monotonic()
     while True:
         value = predicate()
         if value:
             return value
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - begun
+        if waited >= timeout:
             detail = what() if callable(what) else what
             raise TimeoutError(f"waited {timeout:g} s for {detail}")
-        pause.wait(interval)
+        pause.wait(max(interval, min(waited / 20, LONGEST)))
 
 
 def wait_equal(actual: Callable[[], Any], expected: Any, timeout: float = 15) -> None:

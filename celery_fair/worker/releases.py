@@ -4,18 +4,18 @@ It leans on what is inside them, and nobody has promised that this stays. With a
 warns at its start, and leaves the fast path alone, which leans on most.
 """
 
+from functools import cache
 from importlib.metadata import version
 
 NEWEST = {"celery": "5.7", "kombu": "5.7", "amqp": "5.4", "billiard": "4.3"}
 
 
-def untried() -> list[str]:
+@cache
+def untried() -> tuple[str, ...]:
     """Return those that are newer, each with its version."""
-    return [
-        f"{name} {version(name)}"
-        for name, newest in NEWEST.items()
-        if _release(version(name)) > _release(newest)
-    ]
+    found = {name: version(name) for name in NEWEST}
+    newer = (name for name in found if _release(found[name]) > _release(NEWEST[name]))
+    return tuple(f"{name} {found[name]}" for name in newer)
 
 
 def _release(text: str) -> tuple[int, ...]:

@@ -46,44 +46,30 @@ run(Node, delete_vhost, [Name]) ->
     call(Node, rabbit_vhost, delete, [list_to_binary(Name), <<"tests">>]),
     "";
 run(Node, depths, [Name]) ->
-    Queues = call(Node, rabbit_amqqueue, list, [list_to_binary(Name)]),
-    lists:join("\t", lists:flatmap(fun(Queue) -> depth_if_alive(Node, Queue) end, Queues));
+    VHost = list_to_binary(Name),
+    Items = [name, type, messages_ready, messages_unacknowledged],
+    Found = call(Node, rabbit_amqqueue, info_all, [VHost, Items]),
+    lists:join("\t", [depth(Node, Queue) || Queue <- Found]);
 run(Node, eval, [Expression]) ->
     {ok, Tokens, _} = erl_scan:string(Expression),
     {ok, Parsed} = erl_parse:parse_exprs(Tokens),
     {value, Value, _} = call(Node, erl_eval, exprs, [Parsed, []]),
     io_lib:format("~0tp", [Value]).
 
-%% An exclusive queue may have gone with its connection since it was listed.
-depth_if_alive(Node, Queue) ->
-    try [depth(Node, Queue)]
-    catch throw:{'EXIT', {_, {gen_server2, call, _}}} -> []
-    end.
-
 %% name:ready:unacknowledged
-depth(Node, Queue) ->
-    {resource, _, queue, Name} = call(Node, amqqueue, get_name, [Queue]),
-    {Ready, Unacked} = case call(Node, amqqueue, get_type, [Queue]) of
-        rabbit_quorum_queue -> quorum(Node, Queue);
-        _ -> classic(Node, Queue)
-    end,
-    io_lib:format("~ts:~b:~b", [Name, Ready, Unacked]).
-
-classic(Node, Queue) ->
-    Items = [messages_ready, messages_unacknowledged],
-    [{_, Ready}, {_, Unacked}] = call(Node, rabbit_amqqueue, info, [Queue, Items]),
-    {Ready, Unacked}.
+depth(Node, [{_, {resource, _, queue, Name} = Queue}, {_, Type}, {_, Ready}, {_, Unacked}]) ->
+    IsQuorum = lists:member(Type, [quorum, <<"quorum">>]),  % as releases call it
+    Depths = if IsQuorum -> quorum(Node, Queue); true -> [Ready, Unacked] end,
+    io_lib:format("~ts:~b:~b", [Name | Depths]).
 
 %% The figures that a quorum queue publishes are up to five seconds old, so its
 %% leader is asked.
-quorum(Node, Queue) ->
+quorum(Node, Name) ->
+    {ok, Queue} = call(Node, rabbit_amqqueue, lookup, [Name]),
     Leader = call(Node, amqqueue, get_pid, [Queue]),
-    Ask = fun(Query) ->
-        {ok, {_, Value}, _} = call(Node, ra, leader_query, [Leader, Query]),
-        Value
-    end,
-    {Ask(fun rabbit_fifo:query_messages_ready/1),
-     Ask(fun rabbit_fifo:query_messages_checked_out/1)}.
+    Queries = [fun rabbit_fifo:query_messages_ready/1, fun rabbit_fifo:query_messages_checked_out/1],
+    [begin {ok, {_, Value}, _} = call(Node, ra, leader_query, [Leader, Query]), Value end
+     || Query <- Queries].
 
 call(Node, Module, Function, Arguments) ->
     case rpc:call(Node, Module, Function, Arguments, 30000) of

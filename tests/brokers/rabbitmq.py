@@ -16,7 +16,8 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import count
 
@@ -208,6 +209,20 @@ class RabbitMQ:
         """Make a user who may do what these patterns match; returns its URL."""
         self.control("add_user", name, place, configure, write, read)
         return f"amqp://{name}:{name}@127.0.0.1:{self.port}/{place}"
+
+    @contextmanager
+    def setting(self, **rabbit: int) -> Iterator[None]:
+        """Set the application's variables for a while; what is connected keeps what it has."""
+        before = {name: self._set(name, str(value)) for name, value in rabbit.items()}
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                self._set(name, value)
+
+    def _set(self, name: str, value: str) -> str:
+        get, put = f"get_env(rabbit, {name})", f"set_env(rabbit, {name}, {value})"
+        return self.control("eval", f"{{ok, Was}} = application:{get}, application:{put}, Was.")
 
     def space(self) -> Space:
         """A new virtual host for one test."""

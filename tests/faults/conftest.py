@@ -16,7 +16,9 @@ def scenes(
 ) -> Iterator[Scenes]:
     """A worker of each kind for all cases, and brokers that may be killed."""
     with ExitStack() as stack:
-        servers = Servers(lambda: request.getfixturevalue("rabbitmq"))
+        servers = Servers(
+            lambda mortal: request.getfixturevalue("hurt_rabbitmq" if mortal else "rabbitmq")
+        )
         stack.callback(servers.end)
         scenes = Scenes(servers, tmp_path_factory.mktemp("faults"))
         stack.callback(scenes.end)

@@ -24,10 +24,11 @@ class Servers:
     """Brokers that may be killed, and those with settings of their own.
 
     Arguments:
-        rabbitmq: returns the RabbitMQ of cases that do it no harm; by default that of all others.
+        rabbitmq: returns the RabbitMQ of cases that kill it, or of those that do it no harm; by
+            default they have their own.
     """
 
-    def __init__(self, rabbitmq: Callable[[], Server] | None = None) -> None:
+    def __init__(self, rabbitmq: Callable[[bool], Server] | None = None) -> None:
         self._rabbitmq = rabbitmq
         self._started: dict[object, Server] = {}
         self._stack = ExitStack()
@@ -35,9 +36,8 @@ class Servers:
     def of(self, case: Case) -> Server:
         """The broker for a case."""
         settings = case.stage.rabbit
-        harmless = case.broker == "rabbitmq" and not (case.mortal or settings)
-        if self._rabbitmq is not None and harmless:
-            return self._rabbitmq()
+        if self._rabbitmq is not None and case.broker == "rabbitmq" and not settings:
+            return self._rabbitmq(case.mortal)
         key = (case.broker, case.mortal, *settings.items())
         if key not in self._started:
             new = RedisServer(durable=True) if case.broker == "redis" else RabbitMQ(**settings)

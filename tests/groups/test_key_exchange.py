@@ -22,7 +22,6 @@ from celery_fair.routing.key_exchange import key_exchanges
 from celery_fair.settings import Settings
 from tests.brokers import RabbitMQ, Space
 from tests.brokers.rabbitmq import PLUGINS
-from tests.conftest import running
 from tests.groups.fleet import QUEUE, Fleet
 from tests.waiting import wait_equal
 from tests.workers import StartWorker
@@ -31,12 +30,6 @@ KEYS = [*range(100), "Ökonom", b"\xff\x00", "x" * 300, "\ud800"]
 PARTITIONS = [f"customers.{number}" for number in range(4)]
 PLUGIN = "rabbitmq-plugins enable rabbitmq_consistent_hash"
 MISSING = "fair_partitions['customers']['via'] = 'exchange': the broker cannot declare the exchange"
-
-
-@pytest.fixture(scope="module")
-def own_node() -> Iterator[RabbitMQ]:
-    """A RabbitMQ that the module's tests may restart and change, one after the other."""
-    yield from running(RabbitMQ())
 
 
 @pytest.fixture(autouse=True)
@@ -101,25 +94,25 @@ def test_key_decides(rabbitmq_space: Space, queue_type: str) -> None:
 
 
 @pytest.mark.wide
-def test_same_after_restart(own_node: RabbitMQ) -> None:
-    app = publisher(own_node.space().url)
+def test_same_after_restart(own_rabbitmq: RabbitMQ) -> None:
+    app = publisher(own_rabbitmq.space().url)
     publish(app)
     before = found(app)
-    own_node.restart()
+    own_rabbitmq.restart()
     publish(app)
     assert found(app) == before
 
 
 @pytest.mark.wide
 def test_broker_without_the_plugin(
-    own_node: RabbitMQ, start_worker: StartWorker, tmp_path: Path
+    own_rabbitmq: RabbitMQ, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     """Publisher and worker say what is missing."""
-    space = own_node.space()
-    enabled = own_node.folder / "plugins"
+    space = own_rabbitmq.space()
+    enabled = own_rabbitmq.folder / "plugins"
     reread = f'rabbit_plugins:ensure("{enabled}").'
     enabled.write_text("[].")
-    own_node.control("eval", reread)
+    own_rabbitmq.control("eval", reread)
     try:
         app = publisher(space.url)
         for _ in range(2):
@@ -133,7 +126,7 @@ def test_broker_without_the_plugin(
         assert MISSING in worker.log()
     finally:
         enabled.write_text(PLUGINS)
-        own_node.control("eval", reread)
+        own_rabbitmq.control("eval", reread)
     publish(app)
     assert len(found(app)) == len(KEYS)
 

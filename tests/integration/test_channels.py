@@ -9,7 +9,6 @@ from celery import Celery
 from kombu import Connection
 
 from tests.brokers import RabbitMQ, Space
-from tests.conftest import running
 from tests.faults.proxy import Proxy
 from tests.integration.depths import left, unsettled
 from tests.integration.gate import Gate
@@ -63,9 +62,10 @@ MANY = [f"q{number:02}" for number in range(40)]
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Iterator[RabbitMQ]:
+def narrow(hurt_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
     """A broker that allows fewer channels than the workers here have queues."""
-    yield from running(RabbitMQ(channel_max=16))
+    with hurt_rabbitmq.setting(channel_max=16):
+        yield hurt_rabbitmq
 
 
 @pytest.mark.parametrize("fetch", ["push", pytest.param("pull", marks=pytest.mark.wide)])
@@ -86,10 +86,10 @@ def test_more_queues_than_channels(narrow: RabbitMQ, start_worker: StartWorker, 
     assert worker.stop() == 0
 
 
-def test_hardly_any_channels(start_worker: StartWorker) -> None:
+def test_hardly_any_channels(hurt_rabbitmq: RabbitMQ, start_worker: StartWorker) -> None:
     """Celery's own needs are left some, on each connection: this worker gossips, as by default."""
-    for server in running(RabbitMQ(channel_max=5)):
-        place, queues = server.space(), MANY[:15]
+    with hurt_rabbitmq.setting(channel_max=5):
+        place, queues = hurt_rabbitmq.space(), MANY[:15]
         others = Celery(broker=place.url, set_as_current=False)
         with Proxy(place) as proxy:
             worker = start_worker(proxy.url, pool="threads", queues=queues, quiet=False, wait=False)

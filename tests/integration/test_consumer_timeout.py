@@ -13,7 +13,6 @@ import pytest
 
 from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ, Space
-from tests.conftest import running
 from tests.groups.fleet import QUEUE, STEADY, Fleet, check_one_by_one
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
@@ -27,8 +26,9 @@ SOON: dict[str, Any] = {CONSTANTS: {GIVEN_BACK_AFTER: 0.5}}
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[RabbitMQ]:
-    yield from running(RabbitMQ(consumer_timeout=2_000, channel_tick_interval=500))
+def impatient(hurt_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
+    with hurt_rabbitmq.setting(consumer_timeout=2_000, channel_tick_interval=500):
+        yield hurt_rabbitmq
 
 
 @pytest.fixture

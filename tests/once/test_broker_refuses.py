@@ -11,7 +11,6 @@ from kombu import Connection
 from celery_fair.dead_letters.death import dead_letter_queue
 from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ, RedisServer, Space
-from tests.conftest import running
 from tests.faults.acts.worker import LOST
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
@@ -31,17 +30,11 @@ NOT_GIVEN_BACK = "could not be given back"
 Letters = Callable[[Space], list[str]]
 
 
-@pytest.fixture(scope="module")
-def full_rabbitmq() -> Iterator[RabbitMQ]:
-    """A RabbitMQ that the module's tests may have run out of memory, one after the other."""
-    yield from running(RabbitMQ())
-
-
 @pytest.fixture
-def own_rabbitmq(full_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
-    """That RabbitMQ; it has memory again for the next test."""
-    yield full_rabbitmq
-    out_of_memory(full_rabbitmq, False)
+def own_rabbitmq(hurt_rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
+    """A RabbitMQ that a test may have run out of memory."""
+    yield hurt_rabbitmq
+    out_of_memory(hurt_rabbitmq, False)
 
 
 @pytest.fixture

@@ -59,9 +59,9 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq_for_messages() -> Iterator[RabbitMQ]:
-    """These tests' own: one of them restarts it."""
-    yield from running(RabbitMQ())
+def rabbitmq_for_messages(hurt_rabbitmq: RabbitMQ) -> RabbitMQ:
+    """One of these tests restarts it."""
+    return hurt_rabbitmq
 
 
 @pytest.fixture(scope="session")
