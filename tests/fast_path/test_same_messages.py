@@ -66,7 +66,7 @@ def said(draw: st.DrawFn, channel: int, number: int) -> wire.Frames:
         properties,
         draw(st.booleans()),
         draw(st.sampled_from(["", "ex", "é" * 100])),
-        draw(st.text(max_size=5)),
+        draw(wire.WORDS),
     )
 
 

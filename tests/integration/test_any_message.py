@@ -9,6 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.brokers import Space
+from tests.fast_path.wire import CHARACTERS
 from tests.integration.depths import left
 from tests.integration.malformed import BODY, Malformed
 from tests.integration.survivor import PATIENCE, Survivor
@@ -18,7 +19,7 @@ from tests.workers import StartWorker
 
 pytestmark = pytest.mark.newest
 
-TEXT = st.text(max_size=20)
+TEXT = st.text(CHARACTERS, max_size=20)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.floats() | TEXT
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
