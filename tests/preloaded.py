@@ -211,10 +211,10 @@ CELERYS = """
     celery.app.amqp celery.app.control celery.app.events celery.app.log celery.app.routes
     celery.apps.worker celery.bin.celery celery.concurrency.prefork celery.concurrency.solo
     celery.concurrency.thread celery.fixups.django celery.loaders.app celery.utils.debug
-    celery.worker.autoscale celery.worker.components celery.worker.consumer.delayed_delivery
+    celery.worker.components celery.worker.consumer.delayed_delivery
     kombu.matcher kombu.pidbox kombu.transport.pyamqp kombu.transport.redis
-    celery_fair.hidden celery_fair.worker.control celery_fair.worker.fast_path.path
-    celery_fair.worker.observe.banner celery_fair.worker.session celery_fair.worker.step
+    celery_fair.hidden celery_fair.worker.fast_path.path celery_fair.worker.observe.banner
+    celery_fair.worker.session
 """
 """With the commands come those of Celery's extensions: Flower's, and ours."""
 

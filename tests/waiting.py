@@ -20,11 +20,11 @@ def wait_for(
     predicate: Callable[[], Any],
     timeout: float,
     what: str | Callable[[], str] = "the condition",
-    interval: float = INTERVAL,
+    interval: float | None = None,
 ) -> Any:
     """Return the first true value of `predicate`, or raise TimeoutError.
 
-    What has taken longer is looked at less often.
+    By default it is looked at less often when it has taken longer.
     """
     pause, begun = Event(), time.monotonic()
     while True:
@@ -35,7 +35,7 @@ def wait_for(
         if waited >= timeout:
             detail = what() if callable(what) else what
             raise TimeoutError(f"waited {timeout:g} s for {detail}")
-        pause.wait(max(interval, min(waited / 20, LONGEST)))
+        pause.wait(max(INTERVAL, min(waited / 20, LONGEST)) if interval is None else interval)
 
 
 def wait_equal(actual: Callable[[], Any], expected: Any, timeout: float = 15) -> None:

@@ -17,7 +17,7 @@ from celery_fair.settings import Settings
 from celery_fair.worker.launch.pool import PlainWay
 from celery_fair.worker.observe.banner import banner, line, warnings
 from celery_fair.worker.process import way_of
-from celery_fair.worker.releases import NEWEST
+from celery_fair.worker.releases import NEWEST, untried
 from tests.brokers import Space
 from tests.processes import ROOT
 from tests.workers import StartWorker
@@ -78,11 +78,14 @@ def test_a_celery_that_is_newer_than_those_tried(monkeypatch: pytest.MonkeyPatch
         assert type(way_of(settings)) is not PlainWay
         assert list(warnings(app)) == []
         monkeypatch.setitem(NEWEST, "celery", "5.0")
+        untried.cache_clear()
         assert type(way_of(settings)) is PlainWay
         newer = f"celery {version('celery')} is newer than what"
         assert f"fast path off ({newer} it was tried with);" in line(app, settings)
         [said] = warnings(app)
         assert said.startswith(f"{newer} celery-fair was tried with (5.0)")
+    monkeypatch.undo()
+    untried.cache_clear()
 
 
 @pytest.mark.parametrize(

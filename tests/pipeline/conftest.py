@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 
 from celery_fair.pipeline.java import JAVA_NEEDED, find_java
 from tests.pipeline.lent_java import borrowed_java
-from tests.pipeline.planted import Logs
+from tests.pipeline.planted import Logs, Process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,3 +77,22 @@ def end_java() -> None:
 def logs(tmp_path: Path) -> Logs:
     """A folder of event logs to plant."""
     return Logs(tmp_path / "logs of [a]{b,c}, 100%")
+
+
+@pytest.fixture(scope="session")
+def _version_1(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from celery_fair.pipeline.ingest import ingest
+    from celery_fair.pipeline.warehouse import Warehouse
+
+    folder = tmp_path_factory.mktemp("version-1")
+    process = Process().boots(0)
+    process.runs("a", 1)
+    Logs(folder / "logs").plant(process)
+    ingest(Warehouse(spark, folder / "warehouse"), folder / "logs")
+    return folder / "warehouse"
+
+
+@pytest.fixture
+def version_1(_version_1: Path, tmp_path: Path) -> Path:
+    """A warehouse with one attempt, `a`, of a process in other logs."""
+    return Path(shutil.copytree(_version_1, tmp_path / "warehouse"))

@@ -49,17 +49,15 @@ def ids(warehouse: Warehouse) -> set[str]:
     "step",
     [pytest.param(step, marks=pytest.mark.wide if step in WIDE else ()) for step in STEPS],
 )
-def test_a_driver_is_killed(spark: SparkSession, logs: Logs, tmp_path: Path, step: str) -> None:
+def test_a_driver_is_killed(spark: SparkSession, logs: Logs, version_1: Path, step: str) -> None:
     """What was there can be read; the next run takes in all there is, and clears up."""
-    warehouse = Warehouse(spark, tmp_path / "warehouse")
+    warehouse = Warehouse(spark, version_1)
 
     def plant(name: str) -> None:
         process = Process().boots(0)
         process.runs(name, 1)
         logs.plant(process)
 
-    plant("a")
-    ingest(warehouse, logs.folder)
     before = read_pointer(warehouse.root).folders
     plant("b")
     logs.write("_open-x.jsonl", [])
