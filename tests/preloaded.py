@@ -216,8 +216,8 @@ CELERYS = """
     celery_fair.hidden celery_fair.worker.fast_path.path celery_fair.worker.observe.banner
     celery_fair.worker.session
 """
-"""With the commands come those of Celery's extensions: Flower's, and ours. Not what a worker's import
-of it does something for: our step registers commands, and the autoscaler reads its environment."""
+"""With the commands come those of Celery's extensions: Flower's, and ours. Not what does something
+as it is imported: our step registers commands, and the autoscaler reads its environment."""
 
 
 if __name__ == "__main__":
