@@ -117,7 +117,7 @@ class _Files(LoadFileScheduling):
         return "hurt" if file in HURT else file
 
 
-@pytest.hookimpl
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
     return _Files(config, log) if config.getvalue("dist") == "loadfile" else None
 

@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import platform
 import runpy
 import select
 import signal
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -221,6 +222,8 @@ as it is imported: our step registers commands, and the autoscaler reads its env
 
 
 if __name__ == "__main__":
+    platform.platform()  # remembers it; else each would have `uname` say it
+    metadata.entry_points = metadata.entry_points().select  # nor look at all packages
     for name in sys.argv[2:] or CELERYS.split():
         import_module(name)
     gc.freeze()  # what all have need not be looked through by each
