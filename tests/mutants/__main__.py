@@ -88,7 +88,7 @@ def trials(
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
         if not after_tests:
-            yield from healthy(faults, made[0], jobs)
+            yield from healthy(faults, made)
 
         first, others = slots_of(made[:1]), slots_of(made[1:])
         if not others.qsize():

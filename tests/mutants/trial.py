@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from tests.mutants.fault import Fault
@@ -16,6 +17,7 @@ NO_FAULT = "no fault"
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: \S+\])?)", re.MULTILINE)
 _LAST_LINES = 25
+_LONGEST_OF_ALL = 1200
 _LONGEST = 180  # seconds; a test that waits for what does not come fails before
 _A_TEST = 60
 _OUTCOMES = {0: "survived", 1: "killed"}
@@ -39,17 +41,26 @@ def tried(fault: Fault, slot: Slot) -> Trial:
         return _run(fault.name, fault.rows, fault.tests, slot, "-x")
 
 
-def healthy(faults: Sequence[Fault], slot: Slot, jobs: int) -> Iterator[Trial]:
-    """Run all tests without any fault: to be ``survived``. Spark's share one session."""
+def healthy(faults: Sequence[Fault], slots: Sequence[Slot]) -> Iterator[Trial]:
+    """Run all tests without any fault: to be ``survived``.
+
+    Spark's share one session; the others run beside them, if there is more than one slot.
+    """
     tests = dict.fromkeys(test for fault in faults for test in fault.tests)
-    beside = ("-pxdist.plugin", "-n", str(jobs), "--dist", "loadfile")
-    for options, part in (
-        ((), [test for test in tests if of_spark(test)]),
-        (beside, [test for test in tests if not of_spark(test)]),
-    ):
-        if part:
-            usual = ("--maxfail", "5")
-            yield _run(NO_FAULT, (), part, slot, *options, *usual, longest=1200)
+    beside = ("-pxdist.plugin", "-n", str(len(slots)), "--dist", "loadfile")
+    parts = (
+        ((), [test for test in tests if of_spark(test)], slots[0]),
+        (beside, [test for test in tests if not of_spark(test)], slots[-1]),
+    )
+    with ThreadPoolExecutor(min(len(slots), len(parts))) as pool:
+        futures = [
+            pool.submit(
+                _run, NO_FAULT, (), part, slot, *options, "--maxfail", "5", longest=_LONGEST_OF_ALL
+            )
+            for options, part, slot in parts
+            if part
+        ]
+        yield from (future.result() for future in as_completed(futures))
 
 
 def _run(
