@@ -58,6 +58,11 @@ def test_a_quiet_tenant_is_next_behind_any_backlog(
     assert left(space) == 0
 
 
+def _at(starts: list[Any], what: object, nth: int) -> int:
+    """Return which of `starts` is the `nth` of `what`: by then RabbitMQ has found its lane."""
+    return [number for number, start in enumerate(starts) if start == what][nth - 1]
+
+
 @pytest.mark.parametrize("pool", ALL)
 def test_shares_are_by_weight(
     space: Space, start_worker: StartWorker, tenants: Tenants, pool: str
@@ -127,9 +132,8 @@ def test_messages_without_a_key_are_one_tenants(
     records = worker.records.started
     records.wait_once(ids)
     has_key = [record.id in tenants.of for record in sorted(records.read())]
-    found = has_key.index(True)  # on RabbitMQ its lane had to be found first
-    assert found < 60
-    assert sum(has_key[found : found + 300]) == pytest.approx(150, abs=10)
+    found = _at(has_key, True, 20)
+    assert sum(has_key[found : found + 200]) == pytest.approx(100, abs=7)
 
 
 @pytest.mark.either_broker
@@ -140,8 +144,9 @@ def test_a_keyed_queue_has_its_share_beside_others(
     ids = tenants.publish({"a": 200, "b": 200}) + publish(space.url, {"mail": 1200}).all()
     worker = start_worker(space, conf=conf)
     worker.records.started.wait_once(ids)
-    starts = sorted(worker.records.started.read())[100:1100]
-    assert Counter(r.queue for r in starts)["mail"] == pytest.approx(750, abs=40)
+    starts = [record.queue for record in sorted(worker.records.started.read())]
+    found = _at(starts, QUEUE, 20)
+    assert Counter(starts[found : found + 800])["mail"] == pytest.approx(600, abs=20)
 
 
 def test_a_busy_worker_holds_nothing_and_a_stop_gives_back(
