@@ -22,13 +22,12 @@ A fleet of workers on the workload *day*, without a backlog, whose slots are set
 what `celery_fair_slots_needed` says, 32 at the most: how many there were, and how many would have
 been needed all the time.
 
-    python -m benchmarks.targets --live [--minutes N] [--json]
+    python -m benchmarks.targets --live redis [--minutes N] [--workers N] [--json] [WORKLOAD ...]
 
-Workers with two slots on RabbitMQ and Redis, prefork and threads, all at the same time: mail at
-four a second, of 20 ms, and every half minute ten times as much for three seconds (95% < 0.5s);
-every minute a hundred reports of 50 ms (95% < 20s); and a backlog of tasks of 100 ms. Beside each
-one without targets, of equal quanta. By broker and pool: minutes met after the first two, of all,
-and how many tasks of the backlog were started.
+The same workloads on real workers and on one broker, all at the same time, prefork and threads:
+of each the first minutes (of *longer* those in which tasks become longer), with the targets of
+medium ease, or the easier ones if no fixed quanta meet those in a replay. Tasks sleep. *Left* is
+what queues without a target had, of what the best fixed quanta leave them in the replay.
 """
 
 import argparse
@@ -39,12 +38,12 @@ import random
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise, product, repeat
+from itertools import groupby, pairwise, product, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep, time
@@ -53,11 +52,12 @@ from typing import Any, NamedTuple
 from benchmarks.turns import serving
 from celery_fair.core.targets import Target, slots_needed
 from celery_fair.headers import PUBLISHED
-from celery_fair.pipeline.replay.line import Message
-from celery_fair.pipeline.replay.machine import Machine, Start
+from celery_fair.pipeline.replay.line import Message, Start
+from celery_fair.pipeline.replay.machine import Machine
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from tests.brokers import RabbitMQ, RedisServer
 from tests.publishing import publish
+from tests.records import Records
 from tests.workers import WorkerProcess, starting_workers
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -68,6 +68,13 @@ PART = 0.95
 SETTLING, MINUTE, HOUR = 120.0, 60.0, 3600.0
 MET, LEFT = 0.95, 0.9
 READ, WRITTEN, BUSY = 0.0002, 0.03, 0.9
+BEGIN = {"longer": HOUR / 2 - 300.0}
+SERVERS: dict[str, Callable[[], RabbitMQ | RedisServer]] = {
+    "rabbitmq": RabbitMQ,
+    "redis": RedisServer,
+}
+_WAITS, _WAITED = 10.0, 30.0
+"""What is published within ten seconds waits at the start; then the last may take half a minute."""
 
 
 class Workload(NamedTuple):
@@ -304,16 +311,40 @@ class Counted(NamedTuple):
     """What targets met of them, and what the best fixed quanta did."""
 
 
-def measure(name: str, folder: Path) -> Counted:
-    load = workload(name, folder)
+class Searched(NamedTuple):
+    """What all fixed quanta came to, those of 1 first, and what a class of its own did."""
+
+    base: Scenario
+    fixed: list[Ran]
+    classed: Ran
+
+    def targets(self, ease: float) -> dict[str, float]:
+        """Return targets in seconds, of all queues that have one."""
+        return {
+            queue: _between(self.classed, self.fixed[0], queue, ease)
+            for queue in sorted(self.classed.waits)
+        }
+
+    def good(self, targets: Mapping[str, float]) -> list[Ran]:
+        """Return the fixed quanta that meet targets."""
+        return [each for each in self.fixed if _part(each.met(targets)) >= MET]
+
+
+def _searched(load: Workload) -> Searched:
     queues = {message.queue for message in load.messages}
     base = Scenario("base", load.slots, overhead=0.0, queues={q: Plan() for q in sorted(queues)})
     fixed = [ran(load, each) for each in _fixed(base, load.aimed)]
-    equal, best = fixed[0], ran(load, _classed(base, load.aimed))
+    return Searched(base, fixed, ran(load, _classed(base, load.aimed)))
+
+
+def measure(name: str, folder: Path) -> Counted:
+    load = workload(name, folder)
+    searched = _searched(load)
+    base, fixed, equal = searched.base, searched.fixed, searched.fixed[0]
     counted = Counted(name, 0, 0, 0, 0, 0, 1.0, math.inf)
     for ease in EASE:
-        targets = {queue: _between(best, equal, queue, ease) for queue in load.aimed}
-        good = [each for each in fixed if _part(each.met(targets)) >= MET]
+        targets = searched.targets(ease)
+        good = searched.good(targets)
         counted = counted._replace(cases=counted.cases + 1)
         found = ran(load, _aimed(base, targets))
         met, minutes = found.met(targets)
@@ -338,7 +369,7 @@ def measure(name: str, folder: Path) -> Counted:
 
 def _between(best: Ran, equal: Ran, queue: str, ease: float) -> float:
     least, worst = (max(0.05, each.quantile(queue)) for each in (best, equal))
-    return least * 1.1 * max(1.0, worst / least) ** ease
+    return float(least * 1.1 * max(1.0, worst / least) ** ease)
 
 
 def _part(met: tuple[int, int]) -> float:
@@ -406,7 +437,7 @@ def fleet() -> Scaled:
             minute = start.at
             [kept] = crew.chooser.urgency.kept(minute)
             counts.append(min(32, math.ceil(slots_needed(kept.load * mean))))
-            crew.resize(counts[-1])
+            crew.resize(counts[-1], minute)
     met, minutes = Ran({"mail": waits}, 0.0).met(targets)
     fixed = next(n for n in range(1, 33) if ran(load, base.with_slots(n)).met(targets)[0] >= met)
     turns = [b > a for a, b in pairwise(counts) if a != b]
@@ -417,71 +448,136 @@ def fleet() -> Scaled:
 # Live -------------------------------------------------------------------------------
 
 
-LIVE = {"mail": 0.5, "reports": 20.0}
-_BURST, _EVERY = 3, 30
+class Case(NamedTuple):
+    """A workload that is tried on real workers.
+
+    Attributes:
+        targets: of each queue, in seconds.
+        feasible: whether some fixed quanta meet them, on a simulated clock.
+        left: what the best of those quanta leave the others, in seconds of run time.
+    """
+
+    name: str
+    load: Workload
+    targets: dict[str, float]
+    feasible: bool
+    left: float
 
 
-class Publisher:
-    """Publishes to one worker, second by second."""
+def _case(name: str, folder: Path, minutes: int) -> Case:
+    """Return a workload's beginning, with targets of medium ease, or easier ones if need be."""
+    load = _cut(workload(name, folder), BEGIN.get(name, 0.0), minutes * MINUTE)
+    searched = _searched(load)
+    for ease in EASE[1:]:
+        targets = searched.targets(ease)
+        if good := searched.good(targets):
+            break
+    return Case(name, load, targets, bool(good), max(e.left for e in good or searched.fixed))
 
-    def __init__(self, worker: WorkerProcess, minutes: int) -> None:
-        self.worker = worker
-        self.published: dict[str, tuple[str, float]] = {}
-        publish(worker.broker_url, {"bulk": minutes * 60 * 22}, "nap", [0.1], persistent=False)
 
-    def second(self, number: int) -> None:
-        mail = 40 if number % _EVERY < _BURST else 4
-        for part in range(mail):
-            self._one("mail", 0.02)
-            if not part % 4:
-                sleep(0.9 / mail * 4)
-        if number % MINUTE == 10:
-            for _ in range(100):
-                self._one("reports", 0.05)
+def _cut(load: Workload, begin: float, seconds: float) -> Workload:
+    """Return what is published from `begin` on, and no more of a backlog than slots can do."""
+    room, kept = 1.2 * load.slots * seconds, []
+    for message in load.messages:
+        at = message.published - begin
+        if message.queue not in load.aimed:
+            at = max(0.0, at)
+            room -= message.runtime if at < _WAITS else 0.0
+        if 0.0 <= at < seconds and (at >= _WAITS or room > 0.0):
+            kept.append(message._replace(published=at))
+    return load._replace(messages=sorted(kept))
 
-    def _one(self, queue: str, takes: float) -> None:
-        now = time()
-        sent = self.worker.client.send_task(
-            "nap", (0, takes), queue=queue, headers={PUBLISHED: now}
-        )
-        self.published[sent.id] = queue, now
 
-    def found(self, begun: float) -> tuple[int, int, int]:
-        """Return how many minutes were met, of how many, and how much bulk was started."""
+class Live:
+    """A case, and the workers that have its slots."""
+
+    def __init__(self, case: Case, workers: Sequence[WorkerProcess]) -> None:
+        self.case, self.workers = case, workers
+        self.published: dict[str, tuple[Message, float]] = {}
+        aimed = case.load.aimed
+        backlog = [m for m in case.load.messages if m.published < _WAITS and m.queue not in aimed]
+        self.rest = [m for m in case.load.messages if m.published >= _WAITS or m.queue in aimed]
+        for (queue, takes), some in groupby(sorted(backlog, key=_kind), _kind):
+            each = list(some)
+            url = workers[0].broker_url
+            ids = publish(url, {queue: len(each)}, "nap", [takes], persistent=False)
+            self.published |= {task: (m, 0.0) for task, m in zip(ids.all(), each, strict=True)}
+
+    def publish(self, begun: float) -> None:
+        """Publish the rest as time goes by."""
+        client = self.workers[0].client
+        for message in self.rest:
+            sleep(max(0.0, begun + message.published - time()))
+            now = time()
+            headers = {PUBLISHED: now}
+            args = 0, message.runtime
+            sent = client.send_task("nap", args, queue=message.queue, headers=headers)
+            self.published[sent.id] = message, now
+
+    def ran(self, begun: float) -> Ran:
+        """Return what has been started; what has not, waits for ever."""
+        started = {r.id: r.wall for r in self.workers[0].records.started.read()}
         waits: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-        started = {r.id: r.wall for r in self.worker.records.started.read()}
-        for task, (queue, at) in self.published.items():
-            if at >= begun + SETTLING:
-                waits[queue][int((at - begun) // MINUTE)].append(started.get(task, math.inf) - at)
-        met, minutes = Ran(waits, 0.0).met(LIVE)
-        return met, minutes, len(started) - sum(task in started for task in self.published)
+        end = begun + self.case.load.messages[-1].published
+        left = 0.0
+        for task, (message, at) in self.published.items():
+            start = started.get(task, math.inf)
+            if message.queue not in self.case.targets:
+                left += message.runtime if start <= end else 0.0
+            elif message.published >= SETTLING:
+                waits[message.queue][int(message.published // MINUTE)].append(start - at)
+        return Ran(waits, left)
 
 
-def live(minutes: int) -> Iterator[dict[str, Any]]:
-    aimed = {queue: {"target": f"95% < {seconds}s"} for queue, seconds in LIVE.items()}
+def _kind(message: Message) -> tuple[str, float]:
+    return message.queue, message.runtime
+
+
+def live(cases: Sequence[Case], broker: str, fleet: int) -> Iterator[dict[str, Any]]:
+    """Try all cases at once, by prefork and by threads, with `fleet` workers each."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(serving(each())) for each in (RabbitMQ, RedisServer)]
-        publishers = {}
-        for server, pool, given in product(servers, ("prefork", "threads"), (aimed, {})):
-            start = stack.enter_context(
-                starting_workers(Path(stack.enter_context(TemporaryDirectory())))
-            )
-            queues = {name: given.get(name, {}) for name in (*LIVE, "bulk")}
-            worker = start(server.space(), pool=pool, concurrency=2, conf={"fair_queues": queues})
-            name = type(server).__name__, pool, "targets" if given else "equal quanta"
-            publishers[name] = Publisher(worker, minutes)
+        server = stack.enter_context(serving(SERVERS[broker]()))
+        tried: list[tuple[str, Live]] = []
+        for case, pool in product(cases, ("prefork", "threads")):
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            start = stack.enter_context(starting_workers(folder))
+            queues: dict[str, dict[str, str]] = {m.queue: {} for m in case.load.messages}
+            for queue, seconds in case.targets.items():
+                queues[queue] = {"target": f"{PART:.0%} < {seconds:.3f}s"}
+            space, records = server.space(), Records(folder / "tasks")
+            slots = [len(range(n, case.load.slots, fleet)) for n in range(fleet)]
+            workers = [
+                start(
+                    space,
+                    pool=pool,
+                    concurrency=count,
+                    conf={"fair_queues": queues},
+                    records=records,
+                    wait=False,
+                )
+                for count in slots
+            ]
+            tried.append((pool, Live(case, workers)))
+        for _, each in tried:
+            for worker in each.workers:
+                worker.wait_ready(120)
         begun = time()
-        with ThreadPoolExecutor(len(publishers)) as threads:
-            for number in range(minutes * 60):
-                list(threads.map(Publisher.second, publishers.values(), repeat(number)))
-                sleep(max(0.0, begun + number + 1 - time()))
-        sleep(LIVE["reports"])
-        for name, each in publishers.items():
-            met, of, bulk = each.found(begun)
-            yield dict(zip(("broker", "pool", "by"), name, strict=True)) | {
+        with ThreadPoolExecutor(len(tried)) as threads:
+            list(threads.map(lambda one: one[1].publish(begun), tried))
+        sleep(_WAITED)
+        for pool, each in tried:
+            found = each.ran(begun)
+            met, minutes = found.met(each.case.targets)
+            yield {
+                "workload": each.case.name,
+                "broker": broker,
+                "pool": pool,
+                "workers": fleet,
+                "targets": each.case.targets,
+                "feasible": each.case.feasible,
                 "met": met,
-                "minutes": of,
-                "bulk": bulk,
+                "minutes": minutes,
+                "left": found.left / each.case.left if each.case.left else 1.0,
             }
 
 
@@ -491,17 +587,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--fleet", action="store_true", help="a fleet that scales, alone")
-    parser.add_argument("--live", action="store_true", help="real workers, alone")
-    parser.add_argument("--minutes", type=int, default=8, help="of that (default: 8)")
+    parser.add_argument("--live", choices=SERVERS, help="real workers on that broker, alone")
+    parser.add_argument("--minutes", type=int, default=12, help="of that (default: 12)")
+    parser.add_argument("--workers", type=int, default=1, help="of that (default: 1)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.fleet:
         scaled = fleet()._asdict()
         print(json.dumps(scaled) if arguments.json else scaled)
-        return
-    if arguments.live:
-        for row in live(arguments.minutes):
-            print(json.dumps(row) if arguments.json else row, flush=True)
         return
     names = arguments.workloads or NAMES
     if unknown := set(names) - set(NAMES):
@@ -509,6 +602,12 @@ def main() -> None:
     if not arguments.data.is_dir():
         names = [name for name in names if name not in {each.__name__ for each in TRACES}]
         print(f"there are no traces in {arguments.data}: name their folder with --data")
+    if arguments.live:
+        with ProcessPoolExecutor(arguments.jobs) as pool:
+            cases = list(pool.map(_case, names, repeat(arguments.data), repeat(arguments.minutes)))
+        for row in live(cases, arguments.live, arguments.workers):
+            print(json.dumps(row) if arguments.json else row, flush=True)
+        return
     rows: list[Counted] = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for counted in pool.map(measure, names, [arguments.data] * len(names)):

@@ -94,6 +94,7 @@ def test_whose_caller_waits_by_himself_is_left_to_him(rabbitmq_space: Space) -> 
         with pytest.raises(TimeoutError):
             channel.queue_declare("q")
         assert connection.connected
+        connection.connection.sock.settimeout(WITHIN)
         proxy.release()
         channel.wait(spec.Queue.DeclareOk)  # the answer, late
 
