@@ -38,7 +38,7 @@ def wait_for(
         pause.wait(max(INTERVAL, min(waited / 20, LONGEST)) if interval is None else interval)
 
 
-def wait_equal(actual: Callable[[], Any], expected: Any, timeout: float = 15) -> None:
+def wait_equal(actual: Callable[[], Any], expected: Any, timeout: float = 30) -> None:
     """Block until `actual()` equals `expected`; fail with both."""
     last: list[Any] = [None]
 

@@ -109,7 +109,7 @@ class WorkerProcess:
 
     # Life -----------------------------------------------------------------
 
-    def wait_ready(self, timeout: float = 30) -> WorkerProcess:
+    def wait_ready(self, timeout: float = 60) -> WorkerProcess:
         """Block until the worker consumes; raise with its log if it does not."""
         readable, _, _ = select.select([self._ready_fd], [], [], timeout)
         if not readable or not os.read(self._ready_fd, 100):

@@ -71,7 +71,7 @@ def test_what_waits_at_a_killed_worker_on_redis(
     ids = publish(redis_space.url, {"a": 40}, "before").all()
     first.records.finished.wait(1)
     if fetch == "push":
-        wait_for(lambda: redis_space.depths()["unacked"].unacked > 0, 10, "a window")
+        wait_for(lambda: redis_space.depths()["unacked"].unacked > 0, 30, "a window")
     first.kill()
     first.process.end()
     held = redis_space.depths()["unacked"].unacked

@@ -72,7 +72,7 @@ def test_an_answer_is_of_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_broker_that_is_silent(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+    monkeypatch.setattr(module, "_PATIENCE", 2)
     publish(space.url, {"a": 3})
     with Proxy(space) as proxy:
         with asking(proxy.url, "a") as depths:

@@ -30,7 +30,7 @@ def test_answer_to_an_idle_worker_is_lost(
         trap.wait()
         scene.proxy.hold("down")
         scene.proxy.release("up")
-        wait_for(lambda: not scene.space.ready(), 15, "the message to be taken")
+        wait_for(lambda: not scene.space.ready(), 30, "the message to be taken")
         scene.proxy.cut()
         scene.proxy.release()
 

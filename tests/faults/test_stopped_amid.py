@@ -12,7 +12,7 @@ from subprocess import TimeoutExpired
 import pytest
 
 from tests.brokers import RedisServer
-from tests.faults.scene import QUEUES, Scene
+from tests.faults.scene import OPTIONS, QUEUES, Scene
 from tests.integration.depths import left
 from tests.waiting import wait_equal
 
@@ -24,7 +24,8 @@ STOPS_WITHIN = 5
 def test_what_is_just_acknowledged_still_starts(
     redis_server: RedisServer, tmp_path: Path, pool: str
 ) -> None:
-    scene = Scene(redis_server.space(), tmp_path, pool=pool)
+    patient = {OPTIONS: {"socket_timeout": 60}}  # the answer is late, and no silence
+    scene = Scene(redis_server.space(), tmp_path, pool=pool, conf=patient)
     try:
         scene.ready()
         trap = scene.proxy.on("ZREM", action="mute")

@@ -125,7 +125,7 @@ def test_cold_shutdown_in_the_middle_of_a_move(
 
     worker.sigquit()
 
-    worker.wait(20)
+    worker.wait()
     wait_equal(lambda: ready(space, "a"), 10)
 
 
@@ -164,7 +164,7 @@ def test_letters_that_can_go_nowhere_leave_room_for_what_is_behind_them(
     url = own_rabbitmq.add_user("nobody", space.place, others, others, others)
     worker = start_worker(url, conf={"fair_queues": {"a": {"prefetch": 3}}}, **POOL)
 
-    worker.records.finished.wait_once(good, timeout=30)
+    worker.records.finished.wait_once(good)
     assert worker.stop() == 0
 
 
@@ -183,7 +183,7 @@ def test_what_is_given_back_is_not_taken_at_once(
     held = publish(space.url, {"a": 2}, "after", [str(gate.path)], queue_arguments=arguments).all()
     worker.records.started.wait_ids(held)
     ids = publish(space.url, {"a": 20}, "before", queue_arguments=arguments).all()
-    wait_for(lambda: unsettled(space, "a") > len(held), 15)
+    wait_for(lambda: unsettled(space, "a") > len(held), 30)
     if trouble == "full":
         room = FULL["x-max-length"] - ready(space, "a")
         ids += publish(space.url, {"a": room}, "before", queue_arguments=arguments).all()
@@ -213,14 +213,14 @@ def test_what_is_not_taken_back_is_given_back_when_it_is(
     held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
     worker.records.started.wait_ids(held)
     ids = publish(space.url, {"a": 5}, "before").all()
-    later = publish(space.url, {"a": 2}, "before", countdown=60).all()
+    later = publish(space.url, {"a": 2}, "before", countdown=600).all()
 
     out_of_memory(own_rabbitmq, True)
     wait_for(lambda: NOT_GIVEN_BACK in worker.log(), 30, worker.log)
     out_of_memory(own_rabbitmq, False)
     gate.open()
 
-    worker.records.finished.wait_once([*held, *ids], timeout=30)
+    worker.records.finished.wait_once([*held, *ids])
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
     assert ready(space, "a") == len(later)

@@ -40,6 +40,6 @@ def test_idle_workers_end_when_they_are_asked_to(
             for _ in range(3)
         ]
         for worker in workers:
-            worker.wait_ready(60)
+            worker.wait_ready()
         for worker in workers:
             assert worker.stop() == 0, worker.log()

@@ -35,7 +35,7 @@ def test_without_the_bootstep(
     first.kill()
     first.process.end()
     if space.kind == "redis":  # kombu looks when it starts, and then every 100 seconds
-        wait_for(lambda: all_are_overdue(space.url), 15, "the visibility timeout")
+        wait_for(lambda: all_are_overdue(space.url), 30, "the visibility timeout")
 
     second = start_worker(space, **options)
 

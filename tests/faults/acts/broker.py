@@ -48,7 +48,7 @@ def queue_deleted(run: Run) -> None:
     before = run.worker_process.log().count(DELETED)
     run.scene.delete(run.rng.choice(QUEUES))
     log = run.worker_process.log
-    wait_for(lambda: log().count(DELETED) > before, 15, log)
+    wait_for(lambda: log().count(DELETED) > before, 60, log)
 
 
 def channel_timed_out(run: Run) -> None:
@@ -57,7 +57,7 @@ def channel_timed_out(run: Run) -> None:
     before = log().count(CLOSED)
     run.hold()
     run.occupied()
-    wait_for(lambda: log().count(CLOSED) > before, 30, log)
+    wait_for(lambda: log().count(CLOSED) > before, 60, log)
 
 
 def given_back_in_time(run: Run) -> None:

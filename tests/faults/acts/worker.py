@@ -75,7 +75,7 @@ def child_killed(run: Run) -> None:
     run.hold()
     run.moment()
     children = [child.pid for child in run.worker_process.children()]
-    running = wait_for(lambda: [pid for pid in run.busy() if pid in children], 10, "a busy child")
+    running = wait_for(lambda: [pid for pid in run.busy() if pid in children], 60, "a busy child")
     psutil.Process(run.rng.choice(running)).kill()
 
 
@@ -135,7 +135,7 @@ def stopped(run: Run) -> None:
     finally:
         os.kill(run.worker_process.pid, signal.SIGCONT)
     # Until it knows, it may take what is published next on one connection and lose it on another.
-    wait_for(lambda: log().count(LOST) > before, 15, log)
+    wait_for(lambda: log().count(LOST) > before, 60, log)
 
 
 def overslept(run: Run) -> None:
