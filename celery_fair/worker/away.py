@@ -7,9 +7,10 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
-_RETRY, _PATIENCE = 1.0, 20
-"""Seconds until it is asked again, and times as long as an attempt took: the loop does not stand
-still for a silent host."""
+_RETRY, _PATIENCE, _LONGEST = 1.0, 20, 40.0
+"""Seconds until it is asked again, and times as long as an attempt took, but no longer than so many
+seconds: the loop does not stand still for a silent host, nor is the time that greenlets, or other
+processes, took from it the host's."""
 
 
 class Away:
@@ -42,7 +43,7 @@ class Away:
             answer = ask()
         except errors as exc:
             now = monotonic()
-            self.until = now + max(_RETRY, _PATIENCE * (now - began))
+            self.until = now + min(max(_RETRY, _PATIENCE * (now - began)), _LONGEST)
             if not self.is_so:
                 self.is_so = True
                 self._lost(exc)

@@ -304,6 +304,7 @@ def _is_held(worker: WorkerProcess, tenants: Tenants, tenant: str) -> bool:
     return bool(worker.control("fair_explain", queue=QUEUE)["reason"] == "keys")
 
 
+@pytest.mark.timeout(240)
 @on_rabbitmq
 @pytest.mark.parametrize(
     ("pool", "how"), [("threads", "refuse"), ("threads", "hold"), ("gevent", "hold")]
@@ -333,7 +334,7 @@ def test_a_store_that_is_away(
         wait_for(lambda: "store of the keys of queue jobs cannot be reached" in worker.log(), 30)
         assert not set(waiting) & {record.id for record in worker.records.started.read()}
         proxy.release()
-        worker.records.started.wait_once(tenants.of)
+        worker.records.started.wait_once(tenants.of, 120)  # it is asked again within 40 s
         gate.open()
         assert worker.stop() == 0
     assert "store of the keys of queue jobs is back" in worker.log()

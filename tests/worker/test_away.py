@@ -42,6 +42,15 @@ def test_it_is_left_alone_for_twenty_times_as_long_as_it_was_waited_for(
     assert server.said == ["no route", "back"]
 
 
+def test_but_no_longer_where_the_worker_itself_took_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server(monkeypatch)
+    server.takes = 30.0
+    assert [server.asked_at(now) for now in (0.0, 69.9, 70.0)] == [None] * 3
+    assert server.asked == 2
+
+
 def test_and_for_a_second_if_it_refuses_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
     server.takes = 0.0
