@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
@@ -97,13 +95,10 @@ class Run:
 
     def buffer(self) -> None:
         """Have messages wait in the worker, and none run that counts."""
-        pid = self.worker_process.pid
-        os.kill(pid, signal.SIGSTOP)  # on Redis it takes what there is when it looks
-        try:
-            self.block()
-            self.one_each(self.shuffled(), 2)
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        self.proxy.hold("up")  # on Redis it takes what there is when it is heard
+        self.block()
+        self.one_each(self.shuffled(), 2)
+        self.proxy.release("up")
         self.filled()
 
     def shuffled(self) -> list[str]:
