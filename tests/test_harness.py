@@ -79,8 +79,8 @@ def test_a_killed_run_leaves_nothing_behind(redis_server: RedisServer) -> None:
         check=False,
     )
     pid, folder = run.stdout.split()
-    wait_for(lambda: not alive(int(pid)), 10, "the broker's end")
-    wait_for(lambda: not Path(folder).exists(), 10, "the folder's removal")
+    wait_for(lambda: not alive(int(pid)), 30, "the broker's end")
+    wait_for(lambda: not Path(folder).exists(), 30, "the folder's removal")
     assert redis_server.client.ping()
 
 
@@ -109,7 +109,7 @@ def test_a_run_whose_disk_is_full(tmp_path: Path) -> None:
     writes = "def test_writes(tmp_path):\n    (tmp_path / 'x').write_bytes(bytes(%d))"
     try:
         full = run_pytest(tmp_path, writes % (2 << 20), **{PLACE: str(place)})
-        wait_for(lambda: not any(place.iterdir()), 10, "the folder's removal")
+        wait_for(lambda: not any(place.iterdir()), 30, "the folder's removal")
         after = run_pytest(tmp_path, writes % (1 << 19), **{PLACE: str(place)})
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
