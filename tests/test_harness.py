@@ -19,6 +19,8 @@ from tests.preloaded import run_celery
 from tests.processes import ENDING, PLACE, ROOT, Process
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.timeout(300)  # some are runs of their own, which import as much again
+
 
 def starts(queues: str) -> list[Record]:
     """One record for each letter, in this order."""
@@ -168,7 +170,7 @@ def run_pytest(
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=200,
         check=False,
     )
 
@@ -221,7 +223,7 @@ def test_a_run_in_the_background(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=200,
         check=False,
     )
     assert "2 passed" in done.stdout, done.stdout + done.stderr

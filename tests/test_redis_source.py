@@ -118,15 +118,15 @@ def test_who_is_told_of_what_comes_need_not_look(redis_space: Space, listening: 
     """A process with nothing to do would wait for the answer, before each choice."""
     source = listening.source
     source.rest(monotonic())
-    before, now = calls(redis_space), monotonic()
+    before, looked = calls(redis_space), source._looked
     wait_for(partial(worth_a_look, listening.feed), 30, "the time for a look")
-    source.look(now + 0.5)
-    source.rest(now + 0.4)
+    source.look(looked + 0.5)
+    source.rest(looked + 0.4)
     assert calls(redis_space) == before
 
     listening.publish(1)
     listening.wait_woken()
-    source.look(now + 0.5)
+    source.look(looked + 0.5)
     assert len(listening.ids) == 1
     source.rest(monotonic())
     before = calls(redis_space)
