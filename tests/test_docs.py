@@ -17,7 +17,7 @@ from tests.documentation.commands import ROOT
 from tests.documentation.page import blocks, problems
 from tests.documentation.promtool import promtool
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.timeout(300)]  # a page may have many commands
 
 PAGES = sorted(
     page

@@ -370,12 +370,16 @@ def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
     """One of Celery's own, and one with other settings."""
     options: dict[str, Any] = {"queues": ["jobs"], "pool": "threads", "quiet": False}
     keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}}
-    own = start_worker(space, fair=False, **options).hostname
     jobs = {"quantum": 7, "target": "95% < 1ms"}
-    other = start_worker(space, conf={"fair_queues": {"jobs": jobs}}, **options).hostname
-    same = start_worker(space, conf=keyed, **options).hostname
+    workers = (
+        start_worker(space, fair=False, **options),
+        start_worker(space, conf={"fair_queues": {"jobs": jobs}}, **options),
+        start_worker(space, conf=keyed, **options),
+    )
+    assert all(worker.inspect("ping") for worker in workers)  # hears commands, on Redis later
+    own, other, same = (worker.hostname for worker in workers)
     with app_on(space.url, once=False, task_default_queue="jobs", **keyed) as app:
-        done = outcome(app, "--json", "--timeout", "5")
+        done = outcome(app, "--json", "--timeout", "10")
     found = {each["topic"]: each for each in json.loads(done.stdout)}
     texts = {topic: each["text"] for topic, each in found.items() if topic.startswith("worker")}
     fair_ones = ", ".join(sorted([other, same]))
@@ -393,11 +397,12 @@ def test_workers_that_run(space: Space, start_worker: StartWorker) -> None:
 def test_workers_of_other_queues_and_versions(
     redis_space: Space, start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_worker(redis_space, queues=["jobs"], pool="threads", quiet=False)
+    worker = start_worker(redis_space, queues=["jobs"], pool="threads", quiet=False)
+    assert worker.inspect("ping")  # hears commands, later than it is ready
     monkeypatch.setattr(worker_checks, "version", lambda _: "99.0")
     conf: dict[str, Any] = {"task_queues": [Queue("jobs"), Queue("mail", routing_key="mail")]}
     with app_on(redis_space.url, once=False, **conf) as app:
-        done = outcome(app, "--json", "--timeout", "5")
+        done = outcome(app, "--json", "--timeout", "10")
     found = {each["topic"]: each for each in json.loads(done.stdout)}
     assert "none consumes mail:" in found["queues without workers"]["text"]
     assert "not all have this one, 99.0" in found["workers: versions"]["text"]

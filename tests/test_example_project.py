@@ -106,7 +106,7 @@ def test_fair(shop: Shop, work: Callable[[str], Process]) -> None:
     assert shares["reports"] == pytest.approx(100 * 10 / 54, abs=3), shares
     assert shares["bulk"] == pytest.approx(100 * 4 / 54, abs=3), shares
 
-    inspect = ["-A", "shop", "inspect", "stats", "--timeout", "5"]
+    inspect = ["-A", "shop", "inspect", "stats", "--timeout", "10"]
     told = run_celery(inspect, shop.folder, shop.environment)
     assert '"fair": {' in told.stdout, told.stderr
 
@@ -119,7 +119,8 @@ def test_targets(shop: Shop, work: Callable[[str], Process]) -> None:
     print(shares)
     assert shares["interactive"] > 90, shares
     assert "Messages of queue interactive do not say when they were published" in worker.log()
-    told = run_celery(["-A", "shop.targets", "fair", "status"], shop.folder, shop.environment)
+    status = ["-A", "shop.targets", "fair", "status", "--timeout", "10"]
+    told = run_celery(status, shop.folder, shop.environment)
     assert "95% < 500ms" in told.stdout, told.stdout + told.stderr
 
 
@@ -135,6 +136,8 @@ def test_worker_finishes_everything(
 @pytest.mark.parametrize("space", ["redis"], indirect=True)
 def test_tenants(shop: Shop, work: Callable[[str], Process]) -> None:
     """Whoever came behind all of another's messages is done long before that other is."""
+    tasks = shop.folder / "shop" / "tasks.py"  # or acme might be done before anybody has looked
+    tasks.write_text(tasks.read_text().replace("WORK = 0.01", "WORK = 0.1"))
     shop.publish(1500, "publish_tenants.py")
 
     def keys() -> dict[str, list[str]]:
@@ -145,5 +148,5 @@ def test_tenants(shop: Shop, work: Callable[[str], Process]) -> None:
 
     assert {name: row[5] for name, row in keys().items()} == {"acme": "1499", "globex": "10"}
     work("shop.tenants")
-    wait_for(lambda: "globex" not in keys(), 40)
+    wait_for(lambda: [*keys()] == ["acme"], 40)
     assert int(keys()["acme"][5]) > 100

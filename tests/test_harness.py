@@ -19,6 +19,8 @@ from tests.preloaded import run_celery
 from tests.processes import ENDING, PLACE, ROOT, Process
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.timeout(300)  # some are runs of their own, which import as much again
+
 
 def starts(queues: str) -> list[Record]:
     """One record for each letter, in this order."""
@@ -79,8 +81,8 @@ def test_a_killed_run_leaves_nothing_behind(redis_server: RedisServer) -> None:
         check=False,
     )
     pid, folder = run.stdout.split()
-    wait_for(lambda: not alive(int(pid)), 10, "the broker's end")
-    wait_for(lambda: not Path(folder).exists(), 10, "the folder's removal")
+    wait_for(lambda: not alive(int(pid)), 30, "the broker's end")
+    wait_for(lambda: not Path(folder).exists(), 30, "the folder's removal")
     assert redis_server.client.ping()
 
 
@@ -109,7 +111,7 @@ def test_a_run_whose_disk_is_full(tmp_path: Path) -> None:
     writes = "def test_writes(tmp_path):\n    (tmp_path / 'x').write_bytes(bytes(%d))"
     try:
         full = run_pytest(tmp_path, writes % (2 << 20), **{PLACE: str(place)})
-        wait_for(lambda: not any(place.iterdir()), 10, "the folder's removal")
+        wait_for(lambda: not any(place.iterdir()), 30, "the folder's removal")
         after = run_pytest(tmp_path, writes % (1 << 19), **{PLACE: str(place)})
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
@@ -168,7 +170,7 @@ def run_pytest(
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=200,
         check=False,
     )
 
@@ -221,7 +223,7 @@ def test_a_run_in_the_background(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=200,
         check=False,
     )
     assert "2 passed" in done.stdout, done.stdout + done.stderr

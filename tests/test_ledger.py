@@ -21,6 +21,7 @@ from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
 from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
 from tests.conftest import running
 from tests.faults.ledgers import OnPostgreSQL
+from tests.patience import wait_long_for_answers
 from tests.waiting import wait_equal, wait_for
 
 Open = Callable[..., Ledger]
@@ -40,8 +41,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def opened(url: str) -> Iterator[Open]:
-    """Opens ledgers, each as another worker would."""
+def opened(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens ledgers, each as another worker would, but for its haste."""
+    wait_long_for_answers(monkeypatch)
     ledgers: list[Ledger] = []
 
     def open_(url: str = url, expiry: float = 3600) -> Ledger:
@@ -149,7 +151,7 @@ def test_a_claim_that_was_forgotten_early_is_no_proof_for_who_forgets_late(opene
     short, long = opened(expiry=0.2), opened(expiry=3600)
     published = short.claim("first", "l", doubt=True).now
     assert short.claim("w", "m", doubt=False).owner is None
-    wait_equal(lambda: short.claim("w", "n", doubt=False).owner, None, timeout=10)
+    wait_equal(lambda: short.claim("w", "n", doubt=False).owner, None, timeout=30)
     short.forget("w")
     answer = long.claim("w", "m", doubt=True)
     assert answer.owner is None
@@ -192,8 +194,8 @@ def test_claims_expire(opened: Open) -> None:
         ledger.claim(work, "m1", doubt=False)
         return work if ledger.claim(work, "m2", doubt=False).owner == "m1" else None
 
-    work = wait_for(claimed, 10)
-    wait_equal(lambda: ledger.claim(work, "m3", doubt=False).owner, None, timeout=10)
+    work = wait_for(claimed, 30)
+    wait_equal(lambda: ledger.claim(work, "m3", doubt=False).owner, None, timeout=30)
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

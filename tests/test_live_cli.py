@@ -109,7 +109,7 @@ def patiently(words: Sequence[str]) -> list[str]:
     """A command that lets workers stand still: named ones for long, as it ends when they answer."""
     if "-t" in words:
         return list(words)
-    return [*words, "-t", "20" if "-d" in words else "3"]
+    return [*words, "-t", "20" if "-d" in words else "6"]
 
 
 def environment(space: Space) -> dict[str, str]:
@@ -201,10 +201,10 @@ def test_status_of_a_worker_that_is_not_fair(
 def test_one_answers_and_one_does_not(
     invoke: Callable[..., Outcome], names: tuple[str, ...]
 ) -> None:
-    outcome = invoke("status", "--json", "-d", names[0], "-d", "gone@x", "-t", "3")
+    outcome = invoke("status", "--json", "-d", names[0], "-d", "gone@x", "-t", "6")
     assert outcome.exit_code == 1
     assert set(json.loads(outcome.stdout)) == {names[0]}
-    assert "Error: gone@x: no answer within 3 s" in outcome.stderr
+    assert "Error: gone@x: no answer within 6 s" in outcome.stderr
 
 
 def test_no_worker_at_all(space: Space, redis_server: RedisServer) -> None:
@@ -345,7 +345,7 @@ def test_pause_and_resume(
     assert f"{names[0]}: interactive: paused" in outcome.stdout
     assert f"Note: {names[1]}: queue 'interactive' is not consumed" in outcome.stderr
     ids = publish(space.url, {"interactive": 2}).all()
-    wait_for(lambda: "paused" in invoke("status", "-d", names[0]).stdout, 10)
+    wait_for(lambda: "paused" in invoke("status", "-d", names[0]).stdout, 30)
     assert not worker.records.started.times(ids)
 
     outcome = invoke("resume", "interactive", "--json", "-d", names[0])
@@ -411,7 +411,7 @@ def test_top_survives_a_worker(
         return ask(self, *words, **options)
 
     monkeypatch.setattr(Workers, "ask", ask_and_kill)
-    words = ["top", "--json", "-n", "3", "--interval", "0.1", "-t", "3", "-d", last.hostname]
+    words = ["top", "--json", "-n", "3", "--interval", "0.1", "-t", "6", "-d", last.hostname]
     outcome = CliRunner().invoke(fair, words, obj=context(last.client))
     assert outcome.exit_code == 1
     pictures = [json.loads(line) for line in outcome.stdout.splitlines()]

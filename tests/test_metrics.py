@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psutil
@@ -56,7 +57,7 @@ def queues(port: int) -> set[str]:
 
 
 def text_of(address: object) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
         return str(answer.read().decode())
 
 
@@ -173,6 +174,7 @@ def test_served_shares_and_waits(worker: WorkerProcess, port: int, space: Space)
     assert before["celery_fair_served_messages_total", "busy"] == 0
     assert before["celery_fair_slots",] == 4
 
+    began = monotonic()
     worker.records.started.wait_once(publish(space.url, {"busy": 30}).all())
 
     wait_equal(lambda: samples(port)["celery_fair_served_messages_total", "busy"], 30)
@@ -184,7 +186,7 @@ def test_served_shares_and_waits(worker: WorkerProcess, port: int, space: Space)
     assert after["celery_fair_buffered_messages", "busy"] == 0
     assert after["celery_fair_wait_seconds_count", "busy"] == 30
     assert after["celery_fair_wait_seconds_bucket", "busy", "+Inf"] == 30
-    assert 0 < after["celery_fair_wait_seconds_sum", "busy"] < 30
+    assert 0 < after["celery_fair_wait_seconds_sum", "busy"] < 30 * (monotonic() - began)
     assert after["celery_fair_target_seconds", "busy"] == 60
     assert after["celery_fair_target_part", "busy"] == 0.95
     assert 0 <= after["celery_fair_target_wait_seconds", "busy"] < 60
@@ -200,16 +202,16 @@ def test_held_seconds_grow_while_held(worker: WorkerProcess, port: int, space: S
     def held(*names: str) -> float:
         return samples(port)["celery_fair_held_seconds_total", *names]
 
-    wait_for(lambda: held("leashed", "leash") > 0 < held("capped", "cap"), 10)
+    wait_for(lambda: held("leashed", "leash") > 0 < held("capped", "cap"), 30)
     first = held("capped", "cap")
-    wait_for(lambda: held("capped", "cap") > first, 10)
+    wait_for(lambda: held("capped", "cap") > first, 30)
     assert held("busy", "leash") == held("leashed", "cap") == 0
     assert samples(port)["celery_fair_buffered_messages", "capped"] == 1
     assert samples(port)["celery_fair_busy_slots",] == 2
 
     worker.control("fair_pause", queue="busy")
     publish(space.url, {"busy": 1})
-    wait_for(lambda: held("busy", "paused") > 0, 10)
+    wait_for(lambda: held("busy", "paused") > 0, 30)
     worker.control("fair_resume", queue="busy")
     gate.open()
 
@@ -221,7 +223,7 @@ def test_queues_beyond_the_limit_are_one(worker: WorkerProcess, port: int, space
     ids = publish(space.url, {"x1": 3, "x2": 4})
     worker.records.started.wait_once(ids.all())
 
-    wait_for(lambda: samples(port)["celery_fair_served_messages_total", OTHER] >= 7, 10)
+    wait_for(lambda: samples(port)["celery_fair_served_messages_total", OTHER] >= 7, 30)
     assert queues(port) == {*FAIR, "celery", OTHER}
 
 
@@ -345,9 +347,9 @@ def test_children_do_not_hold_the_port(rabbitmq_space: Space, start_worker: Star
     before = worker.children()
 
     worker.control("pool_grow", n=1)
-    wait_for(lambda: len(worker.children()) > len(before), 15)
+    wait_for(lambda: len(worker.children()) > len(before), 30)
     for child in worker.children():
-        wait_for(lambda child=child: port not in listening(child), 15, "the child to close it")
+        wait_for(lambda child=child: port not in listening(child), 30, "the child to close it")
 
     worker.kill()
     assert not accepts(port)

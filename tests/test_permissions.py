@@ -142,7 +142,7 @@ def test_a_worker_that_may_not_be_woken(own_redis: RedisServer, start_worker: St
         own_redis.client.execute_command("ACL", "SETUSER", user, *rules, "-client|tracking")
     at = f"127.0.0.1:{own_redis.port}/0"
     worker = start(start_worker, f"redis://worker:secret@{at}")
-    assert "ACL SETUSER worker '+client|tracking'" in worker.log()
     work(worker, f"redis://web:secret@{at}")
     assert worker.stop() == 0
+    assert "ACL SETUSER worker '+client|tracking'" in worker.log()
     assert "NoPermission" not in worker.log()

@@ -66,7 +66,7 @@ class Listening:
             self.source.fetch()
             return len(self.feed.buffer) >= WINDOW
 
-        wait_for(full, 10, lambda: f"a full window, not {self.ids}")
+        wait_for(full, 30, lambda: f"a full window, not {self.ids}")
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> No
     with Connection(redis_space.url) as one, Connection(redis_space.url) as other:
         sleeper, second = Listening(one, redis_space.url), Listening(other, redis_space.url)
         ids = publish(redis_space.url, {"a": 1}).all()
-        wait_for(lambda: sleeper.source.fetch() or sleeper.ids, 10, "the message")
+        wait_for(lambda: sleeper.source.fetch() or sleeper.ids, 30, "the message")
         held = sleeper.feed.buffer[0]
         qos = second.source.channel.qos
         assert isinstance(qos, QoS)
         qos.restore_by_tag(held.delivery_tag)
-        wait_for(lambda: second.source.fetch() or second.ids, 10, "it again")
+        wait_for(lambda: second.source.fetch() or second.ids, 30, "it again")
         assert second.ids == ids
 
         with pytest.raises(NotHeldError):
@@ -100,7 +100,7 @@ def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> No
 def test_who_has_room_again_is_looked_after(listening: Listening) -> None:
     """What Celery kept has expired, say, and nothing else happens that would wake anybody."""
     listening.publish(1)
-    wait_for(lambda: listening.source.fetch() or listening.ids, 10, "the message")
+    wait_for(lambda: listening.source.fetch() or listening.ids, 30, "the message")
     asked: list[None] = []
     reports: Any = listening.feed.reports
     reports.wake_up = SimpleNamespace(later=lambda: asked.append(None))
@@ -118,19 +118,19 @@ def test_who_is_told_of_what_comes_need_not_look(redis_space: Space, listening: 
     """A process with nothing to do would wait for the answer, before each choice."""
     source = listening.source
     source.rest(monotonic())
-    before, now = calls(redis_space), monotonic()
-    wait_for(partial(worth_a_look, listening.feed), 5, "the time for a look")
-    source.look(now + 0.5)
-    source.rest(now + 0.4)
+    before, looked = calls(redis_space), source._looked
+    wait_for(partial(worth_a_look, listening.feed), 30, "the time for a look")
+    source.look(looked + 0.5)
+    source.rest(looked + 0.4)
     assert calls(redis_space) == before
 
     listening.publish(1)
     listening.wait_woken()
-    source.look(now + 0.5)
+    source.look(looked + 0.5)
     assert len(listening.ids) == 1
     source.rest(monotonic())
     before = calls(redis_space)
-    wait_for(partial(worth_a_look, listening.feed), 5, "the time for a look")
+    wait_for(partial(worth_a_look, listening.feed), 30, "the time for a look")
     source.look(monotonic() + 1.5)  # the word may be lost on its way
     assert calls(redis_space) == before + 1
 
@@ -237,7 +237,7 @@ def calls(space: Space, command: str = "evalsha") -> int:
 def look(resting: Resting) -> None:
     """Look at all of them, when some time is over, as the dispatcher does."""
     for feed in resting.feeds:
-        wait_for(partial(worth_a_look, feed), 5, "the time for a look")
+        wait_for(partial(worth_a_look, feed), 30, "the time for a look")
     resting.source.look(monotonic())
     resting.source.seek()
 
@@ -321,7 +321,7 @@ def test_who_is_closed_keeps_no_connection_and_still_restores(
     with Connection(redis_space.url) as connection:
         listening = Listening(connection, redis_space.url)
         ids = publish(redis_space.url, {"a": 1}).all()
-        wait_for(lambda: listening.source.fetch() or listening.ids == ids, 10, "the message")
+        wait_for(lambda: listening.source.fetch() or listening.ids == ids, 30, "the message")
         channel = listening.source.channel
         pool = channel.pool
         assert any(each.is_connected for each in pool._available_connections)

@@ -42,7 +42,7 @@ class Waiter:
             self.wake_up._on_readable()
             return bool(self.told)
 
-        wait_for(told, 10, "a wake-up")
+        wait_for(told, 30, "a wake-up")
         return self.told.pop(0)
 
     def wait_answered(self) -> None:
@@ -52,7 +52,7 @@ class Waiter:
             self.wake_up._on_readable()
             return not self.wake_up._questions
 
-        wait_for(answered, 10, "the answer")
+        wait_for(answered, 30, "the answer")
 
 
 @contextmanager

@@ -22,12 +22,11 @@ FEW = {"worker_prefetch_multiplier": 1}
 
 def test_there_and_back(rabbitmq_space: Space, start_worker: StartWorker) -> None:
     """One worker of two is fair, and then none: what is published runs once."""
-    ids = publish(rabbitmq_space.url, dict.fromkeys(QUEUES, 60), "doze", [0.05])
     start = {"queues": QUEUES, "pool": "threads", "concurrency": 2, "conf": FEW}
     vanilla = start_worker(rabbitmq_space, fair=False, **start)
     fair = start_worker(rabbitmq_space, **start)
-    before = len(fair.records.started)
-    fair.records.started.wait(before + 20)
+    ids = publish(rabbitmq_space.url, dict.fromkeys(QUEUES, 60), "doze", [0.05])
+    fair.records.started.wait(20)
     assert fair.stop() == 0
     vanilla.records.started.wait_once(ids.all())
     wait_equal(rabbitmq_space.ready, {})
@@ -39,7 +38,7 @@ def test_the_probe(rabbitmq_space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(rabbitmq_space, pool="threads")
     probe = ["-b", rabbitmq_space.url, "inspect", "ping", "-d", worker.hostname, "--timeout", "5"]
     folder = worker.records.prefix.parent
-    wait_for(lambda: run_celery(probe, folder, os.environ).returncode == 0, 30)
+    wait_for(lambda: run_celery(probe, folder, os.environ).returncode == 0, 60)
     assert worker.stop() == 0
     probe[-1] = "0.2"
     assert run_celery(probe, folder, os.environ).returncode != 0

@@ -18,7 +18,7 @@ from tests.preloaded import run_celery
 __all__ = ["ROOT", "CommandError", "Shell"]
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT = 60
+TIMEOUT = 120
 
 
 class CommandError(Exception):

@@ -27,7 +27,7 @@ CHECKED_BY_SPHINX = {"{toctree}", "{raw}", "{eval-rst}"}
 FILE_NAME = re.compile(r"# ([\w/]+\.py)\n")
 SCRIPT_NAME = re.compile(r"# ([\w-]+\.sh)\n")
 UNIT_NAME = re.compile(r"# [\w/.-]*/([\w@-]+\.service)\n")
-TIMEOUT = 60
+TIMEOUT = 120
 
 
 @dataclass(frozen=True)

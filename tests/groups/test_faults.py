@@ -10,6 +10,8 @@ import pytest
 from tests.groups.faults import FAULTS, Fault
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.timeout(300)  # collecting imports as much as a run
+
 
 @pytest.fixture(scope="module")
 def collected() -> set[str]:

@@ -15,6 +15,7 @@ from celery_fair.groups.keeper import Keeper, PartitionsDifferError, Taken, Trou
 from celery_fair.groups.redis_store import RedisStore
 from tests.brokers import Space
 from tests.groups.memory_store import MemoryStore
+from tests.patience import wait_long_for_answers
 from tests.waiting import wait_for
 
 PARTITIONS = [f"customers.{number}" for number in range(60)]
@@ -60,7 +61,7 @@ class DistantStore(RedisStore):
 @pytest.fixture
 def store(redis_space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[GroupStore]:
     """With a client that a slow server does not make give up: others' writings alone may."""
-    monkeypatch.setattr("celery_fair.redis_client._TIMEOUT", 30)
+    wait_long_for_answers(monkeypatch)
     made = DistantStore(redis_space.url)
     yield made
     made.close()

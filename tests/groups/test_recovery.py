@@ -94,7 +94,7 @@ def test_gives_up_without_recovery() -> None:
     name = "group of None seconds"
     wait_for(
         lambda: name not in {thread.name for thread in threading.enumerate()},
-        10,
+        30,
         lambda: str(member.store.asked),
     )
     assert len(member.asked_when_lost) == 1

@@ -22,6 +22,7 @@ from celery_fair.groups.document import decoded, encoded
 from tests.brokers import RedisServer, ZooKeeper
 from tests.groups.memory_store import MemoryStore
 from tests.groups.stores import LASTING, store_url
+from tests.patience import wait_long_for_answers
 from tests.ports import free_port
 from tests.waiting import wait_for
 
@@ -31,10 +32,7 @@ def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GroupStore]:
     """Of each kind, with a client that a slow server does not make give up."""
-    monkeypatch.setattr("celery_fair.redis_client._TIMEOUT", 30)
-    if request.param == "zookeeper":
-        for part in ("session", "store"):
-            monkeypatch.setattr(f"celery_fair.groups.zookeeper_{part}.TIMEOUT", 10.0)
+    wait_long_for_answers(monkeypatch)
     if request.param == "memory":
         yield MemoryStore()
         return
@@ -86,7 +84,7 @@ def test_clock_runs_as_ours_does(store: GroupStore) -> None:
         now = store.read("g").now
         assert now >= later
         later = now
-    assert 0 < later - before < 5
+    assert 0 < later - before < time.monotonic() - ours + 5
 
 
 @pytest.mark.parametrize("kind", LASTING)
@@ -186,7 +184,7 @@ def test_zookeeper_that_stands_still(own_zookeeper: ZooKeeper) -> None:
     assert store.write("g", 0, "text")
     os.kill(own_zookeeper.pid, signal.SIGSTOP)
     process = psutil.Process(own_zookeeper.pid)
-    wait_for(lambda: process.status() == psutil.STATUS_STOPPED, 10, "SIGSTOP")
+    wait_for(lambda: process.status() == psutil.STATUS_STOPPED, 30, "SIGSTOP")
     with pytest.raises(StoreUnreachableError, match="ZooKeeper at 127"):
         store.read("g")
     os.kill(own_zookeeper.pid, signal.SIGCONT)

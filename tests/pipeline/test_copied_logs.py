@@ -94,7 +94,7 @@ def test_killed_with_an_open_file(
         wait_for(lambda: time.time() > full, 30, "the file's time to be over")
         held = run("before", str(gate.path))  # its first record seals the file before
         worker.process.send(signal.SIGSTOP)
-        wait_for(lambda: store.exists() and records(store, "finished"), 30, first.log)
+        wait_for(lambda: store.exists() and records(store, "finished"), 60, first.log)
         worker.kill()
         worker.process.end()
         first.kill()  # node and all
@@ -105,7 +105,7 @@ def test_killed_with_an_open_file(
     taken = next(store.glob("*/*-0.jsonl"))
     taken.unlink()  # when it is there again, the script runs
     with sidecar(log, store, tmp_path) as last:  # now it is told to end, as when a pod is
-        wait_for(taken.exists, 30, last.log)
+        wait_for(taken.exists, 60, last.log)
         last.send(15)
         assert last.wait(60) == 0, last.log()
     assert {done, held} <= {record["id"] for record in records(store, "started")}
@@ -123,7 +123,7 @@ def test_a_store_that_is_away_when_a_pod_ends(tmp_path: Path) -> None:
     worker = planted.Process().boots(0)
     Logs(tmp_path / "log").write(f"{worker.node}/{worker.boot}-0.jsonl", worker.lines)
     with sidecar(tmp_path / "log", store, tmp_path) as script:
-        wait_for(lambda: "it is tried again" in script.log(), 30, script.log)
+        wait_for(lambda: "it is tried again" in script.log(), 60, script.log)
         script.send(signal.SIGTERM)
         wait_for(lambda: "sealed 0 files" in script.log(), 60, script.log)
         ended = len(script.log())

@@ -66,7 +66,7 @@ def test_of_two_who_write_one_waits(tmp_path: Path) -> None:
         with whole_file(path) as file:
             done = threads.submit(second)
             begun.wait()
-            wait_for(is_waited_for, 20, "the second to wait")
+            wait_for(is_waited_for, 60, "the second to wait")
             file.write("first")
         done.result()
     assert path.read_text() == "second"

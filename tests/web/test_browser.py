@@ -40,6 +40,7 @@ PATHS = ("/queues", "/workers", "/dead-letters", "/doctor")
 
 PATIENCE = 60_000
 """Milliseconds, against hanging."""
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")

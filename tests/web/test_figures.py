@@ -258,7 +258,7 @@ def test_who_has_seen_an_answer_gets_it_while_another_asks() -> None:
         number = next(asked)
         if number == 2:
             begun.set()
-            assert go.wait(10)
+            assert go.wait(30)
         return f"{name} {number}"
 
     looks = Looks(asking(ask), lambda: 10.0 * next(times))

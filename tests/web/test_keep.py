@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kombu import Connection
 
 from celery_fair.brokers.kept import Keeping, KeptQueue
 from celery_fair.brokers.redis import Commands
+from celery_fair.operate.workers import Workers
 from tests.brokers import Space
 from tests.web.answered import row
 from tests.web.visit import Visit, site_of
@@ -28,7 +29,8 @@ def test_a_change_is_kept_and_taken_back(redis_space: Space, start_worker: Start
     worker = start_worker(redis_space, pool="threads", queues=["bulk"], conf=CONF)
     assert worker.inspect("ping")
     site = site_of({worker.hostname: {"bulk": row(quantum=2.0)}}, broker=redis_space.url, conf=CONF)
-    site.timeout = 1.0
+    named = [worker.hostname]  # who is waited for no longer than until it answers
+    site.workers = lambda: closing(Workers(site.app, named, 30))  # type: ignore[method-assign]
     visit = Visit(site)
 
     def quantum() -> float:
