@@ -35,7 +35,7 @@ def test_waits_are_shorter(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert (report["broker"], report["pool"], report["concurrency"]) == ("memory://", "threads", 2)
     celery, fair = (check_waits(run, 10) for run in report["runs"])
-    assert fair[0] < celery[0]
+    assert fair[0] < celery[0] / 2
     behind, ahead = map(overtaken, report["runs"])
     assert behind > 2  # Celery's own has fetched eight tasks ahead, and has two slots
     assert ahead <= 1
@@ -52,7 +52,7 @@ def test_a_target_in_place_of_quanta(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["target"] == "95% < 500ms"
     celery, fair = (check_waits(run, 10) for run in report["runs"])
-    assert fair[0] < celery[0]
+    assert fair[0] < celery[0] / 2
     assert overtaken(report["runs"][1]) <= 1
 
 
