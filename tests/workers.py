@@ -37,6 +37,9 @@ BACK_WITHIN = 30
 That a fair worker is back when Celery's own is, is shown in `tests/integration/test_reconnect.py`.
 """
 
+ANSWERS_WITHIN = 60
+"""Seconds: a solo worker answers between two tasks only."""
+
 # What a worker talks about with other workers at its start takes seconds.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
@@ -170,13 +173,13 @@ class WorkerProcess:
         app.conf.update(self._settings.conf)
         return app
 
-    def inspect(self, method: str, *args: Any, timeout: float = 15) -> Any:
+    def inspect(self, method: str, *args: Any, timeout: float = ANSWERS_WITHIN) -> Any:
         """This worker's answer to `celery inspect <method>`, or None."""
         self._listens  # noqa: B018
         inspector = self.client.control.inspect(destination=[self.hostname], timeout=timeout)
         return (getattr(inspector, method)(*args) or {}).get(self.hostname)
 
-    def control(self, command: str, *, timeout: float = 15, **arguments: Any) -> Any:
+    def control(self, command: str, *, timeout: float = ANSWERS_WITHIN, **arguments: Any) -> Any:
         """This worker's answer to a control command, such as `add_consumer`."""
         self._listens  # noqa: B018
         replies = self.client.control.broadcast(
@@ -199,8 +202,8 @@ class WorkerProcess:
     @cached_property
     def _listens(self) -> None:
         """Wait until the worker hears commands: on Redis, somewhat later than it is ready."""
-        ping = self.client.control.ping
-        wait_for(lambda: ping([self.hostname], timeout=1), 30, f"an answer to ping\n{self.log()}")
+        ping, seconds = self.client.control.ping, count(1)
+        wait_for(lambda: ping([self.hostname], timeout=next(seconds)), ANSWERS_WITHIN, self.log)
 
     def children(self) -> list[psutil.Process]:
         return list(psutil.Process(self.pid).children(recursive=True))

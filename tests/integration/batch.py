@@ -17,7 +17,7 @@ from tests.integration.malformed import Malformed
 from tests.waiting import wait_for
 from tests.workers import WorkerProcess
 
-PATIENCE = 25
+PATIENCE = 60
 """Seconds after which something hangs."""
 
 

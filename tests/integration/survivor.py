@@ -10,7 +10,7 @@ from tests.publishing import publish
 from tests.waiting import wait_equal
 from tests.workers import StartWorker, WorkerProcess
 
-PATIENCE = 30
+PATIENCE = 60
 """Seconds: a broker that does not confirm a dead letter within two is asked again after ten."""
 
 

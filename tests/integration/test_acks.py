@@ -68,10 +68,10 @@ def test_what_was_buffered_does_not_start_after_a_cut(
         ids = publish(rabbitmq_space.url, {"a": 20}).all()
         wait_equal(lambda: ready(rabbitmq_space, "a") < 20, True)
         proxy.cut()
-        wait_for(lambda: "Connection to broker lost" in worker.log(), 15, worker.log)
+        wait_for(lambda: "Connection to broker lost" in worker.log(), 30, worker.log)
         gate.open()
 
-        worker.records.started.wait_ids(ids, 20)
+        worker.records.started.wait_ids(ids)
 
         wait_equal(lambda: left(rabbitmq_space, "a"), 0)
         assert worker.records.started.times(ids) == dict.fromkeys(ids, 1)
@@ -88,5 +88,8 @@ def test_the_broker_sends_a_window(
 
     publish(rabbitmq_space.url, dict.fromkeys(windows, 20))
 
-    wait_equal(lambda: [unsettled(rabbitmq_space, name) for name in windows], [2, 5])
-    assert [ready(rabbitmq_space, name) for name in windows] == [18, 15]
+    def held() -> list[tuple[int, int]]:
+        depths = rabbitmq_space.depths()  # what runs counts, too, until it is acknowledged
+        return [(depths[name].unacked, depths[name].ready) for name in windows]
+
+    wait_equal(held, [(2, 18), (5, 15)])

@@ -107,7 +107,7 @@ def test_hardly_any_channels(hurt_rabbitmq: RabbitMQ, start_worker: StartWorker)
 def tell(app: Celery, command: str, queue: str) -> None:
     """Tell the only worker, until it answers; it may be about to connect."""
     options = {"arguments": {"queue": queue}, "reply": True, "timeout": 1}
-    wait_for(lambda: app.control.broadcast(command, **options), 30, command)
+    wait_for(lambda: app.control.broadcast(command, **options), 60, command)
 
 
 def test_a_window_on_a_shared_channel_is_its_queues_own(
@@ -118,9 +118,12 @@ def test_a_window_on_a_shared_channel_is_its_queues_own(
     worker = start_worker(place, pool="threads", concurrency=1, queues=MANY, conf=conf)
     gate.hold(worker, MANY[0])
     ids = publish(place.url, dict.fromkeys(MANY[1:], 9)).all()
-    wait_equal(
-        lambda: [unsettled(place, name) for name in MANY[1:]], [1 + n % 4 for n in range(1, 40)]
-    )
+
+    def held() -> list[int]:
+        depths = place.depths()
+        return [depths[name].unacked for name in MANY[1:]]
+
+    wait_equal(held, [1 + n % 4 for n in range(1, 40)])
     gate.open()
     worker.records.started.wait_once(ids)
     assert worker.stop() == 0

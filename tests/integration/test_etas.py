@@ -39,8 +39,9 @@ def test_no_more_are_kept_than_the_limit(
 
 def test_with_room_again_more_are_taken(space: Space, start_worker: StartWorker) -> None:
     conf = {"worker_eta_task_limit": LIMIT, **FAIR}
-    first = publish(space.url, {"a": LIMIT}, countdown=5)
     worker = start_worker(space, pool="threads", queues=QUEUES, conf=conf)
+    assert worker.inspect("ping")
+    first = publish(space.url, {"a": LIMIT}, countdown=8)
     wait_equal(lambda: scheduled(worker, "a"), LIMIT)
     publish(space.url, {"b": 2 * LIMIT}, countdown=600)
     wait_equal(lambda: scheduled(worker, "b"), WINDOW)

@@ -54,7 +54,7 @@ def test_inspect(worker: WorkerProcess, module_space: Space, gate: Gate) -> None
 
     gate.open()
     wait_equal(lambda: worker.inspect("active"), [])
-    wait_for(lambda: worker.inspect("scheduled"), 15, "the ETA to be scheduled")
+    wait_for(lambda: worker.inspect("scheduled"), 30, "the ETA to be scheduled")
     assert [entry["request"]["id"] for entry in worker.inspect("scheduled")] == later
     worker.control("revoke", task_id=later[0])
 
@@ -90,7 +90,7 @@ def events(solo: WorkerProcess) -> Iterator[list[dict[str, Any]]]:
         receiver.on_consume_ready = lambda *args, **kwargs: subscribed.set()
         thread = Thread(target=receiver.capture, kwargs={"wakeup": False})
         thread.start()
-        assert subscribed.wait(15)
+        assert subscribed.wait(60)
         # On Redis the receiver is ready somewhat before the server knows of it.
         wait_for(heard, 30, "an event")
         yield seen
@@ -139,9 +139,9 @@ def test_flower_sees_the_worker(solo: WorkerProcess, module_space: Space, tmp_pa
         return {queue["name"] for queue in found}
 
     try:
-        wait_for(hears, 30, flower.log)
+        wait_for(hears, 60, flower.log)
         task = publish(module_space.url, {"e": 1}).all()[0]
-        wait_for(lambda: page("api/tasks").get(task, {}).get("state") == "SUCCESS", 15, flower.log)
-        wait_equal(queues, {"e"}, 30)
+        wait_for(lambda: page("api/tasks").get(task, {}).get("state") == "SUCCESS", 30, flower.log)
+        wait_equal(queues, {"e"})
     finally:
         flower.end()

@@ -60,5 +60,5 @@ def test_failure_that_celery_cannot_note(module_space: Space, start_worker: Star
     worker = start_worker(space, app="tests.apps.once", pool="threads", queues=["a"])
     for task in ("noop", "before", "after"):
         Malformed({"task": task}, body='[[], {}, {"chain": ["x"]}]').publish(space, "a")
-    worker.records.started.wait_once(publish(space.url, {"a": 3}).all(), 20)
+    worker.records.started.wait_once(publish(space.url, {"a": 3}).all())
     wait_equal(lambda: left(space, "a"), 0)

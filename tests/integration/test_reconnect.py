@@ -56,7 +56,7 @@ class Victim:
         self.held = self.gate.hold(self.worker, "a", 2, persistent=False)
         self.ghosts = publish(self.space.url, dict.fromkeys(QUANTA, 50), persistent=False)
         if self.space.kind == "rabbitmq":  # from Redis nothing is taken while no slot is free
-            wait_for(lambda: ready(self.space, *QUANTA) < 100, 15, "messages to be buffered")
+            wait_for(lambda: ready(self.space, *QUANTA) < 100, 30, "messages to be buffered")
 
     def lose_connection(self) -> None:
         wait_for(lambda: "Connection to broker lost" in self.worker.log(), 60, self.worker.log)

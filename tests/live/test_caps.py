@@ -17,7 +17,7 @@ def ran(worker: WorkerProcess, ids: list[str]) -> Running:
 
 
 def test_cap_holds_at_every_instant(worker: WorkerProcess) -> None:
-    ids = publish(worker.broker_url, {"capped": 60, "rest": 250}, "nap", [0.05])
+    ids = publish(worker.broker_url, {"capped": 20, "rest": 80}, "nap", [0.2])
     together = ran(worker, ids.all())
 
     assert ran(worker, ids["capped"]).most() == 2
@@ -43,11 +43,11 @@ def test_cap_leaves_no_slot_idle(worker: WorkerProcess, gate: Gate) -> None:
 @pytest.mark.either_broker
 def test_cap_that_is_changed(worker: WorkerProcess, ask: Ask) -> None:
     assert "ok" in ask("set", "capped", max_in_flight=5)
-    wider = publish(worker.broker_url, {"capped": 40}, "nap", [0.1])
+    wider = publish(worker.broker_url, {"capped": 20}, "nap", [0.2])
     assert ran(worker, wider.all()).most() == 5
 
     assert "ok" in ask("set", "capped", max_in_flight=None)
-    free = publish(worker.broker_url, {"capped": 60}, "nap", [0.1])
+    free = publish(worker.broker_url, {"capped": 30}, "nap", [0.2])
     assert ran(worker, free.all()).most() == THREADS
 
     assert "ok" in ask("set", "capped", max_in_flight=2)

@@ -120,7 +120,7 @@ def test_a_store_that_is_away(
         assert f"127.0.0.1:{store.port}" in worker.log()
         keep_paused("bulk", redis_space.url)
         store.release()
-        wait_equal(lambda: status(worker)["bulk"]["held"], "paused")
+        wait_equal(lambda: status(worker)["bulk"]["held"], "paused", 60)  # it asks less and less
 
 
 def test_a_worker_without_a_connection(redis_space: Space, start_worker: StartWorker) -> None:
@@ -133,7 +133,7 @@ def test_a_worker_without_a_connection(redis_space: Space, start_worker: StartWo
         keep_paused("bulk", redis_space.url)
         proxy.release()
         told = "Queue bulk goes by what is kept of it by now"
-        wait_for(lambda: told in worker.log(), 30, worker.log)
+        wait_for(lambda: told in worker.log(), 60, worker.log)
         assert status(worker)["bulk"]["held"] == "paused"
 
 

@@ -162,4 +162,4 @@ def wait_asked(server: RedisServer, queue: str, workers: int) -> None:
 
 
 def wait_logged(workers: list[WorkerProcess], text: str) -> None:
-    wait_for(lambda: all(text in worker.log() for worker in workers), 15, text)
+    wait_for(lambda: all(text in worker.log() for worker in workers), 60, text)

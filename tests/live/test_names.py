@@ -17,6 +17,7 @@ from celery_fair.cli.groups import told_in_one_line
 from celery_fair.cli.rows import SUMMED, tables
 from tests.brokers import Space
 from tests.test_live_cli import row
+from tests.waiting import wait_for
 from tests.workers import StartWorker
 
 HOSTILE = "\x1b[2J\x9b1m\u202e"
@@ -36,6 +37,8 @@ def test_no_command_writes_them(redis_space: Space, start_worker: StartWorker) -
             fair, [*words, "-t", "3"], obj=CLIContext(app=app, no_color=True, workdir=None)
         )
 
+    ping = worker.client.control.ping  # on Redis a command that comes too early is lost
+    wait_for(lambda: ping([name], timeout=5), 60, worker.log)
     assert name in json.loads(asked("status", "--json").stdout), worker.log()
     for words in (
         ["status"],

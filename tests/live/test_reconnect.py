@@ -46,11 +46,11 @@ def test_what_was_set_survives(own_space: Space, start_worker: StartWorker) -> N
 def answer(worker: WorkerProcess) -> Any:
     """The worker's status, if the client's connection is not one to the broker of before."""
     with suppress(*worker.client.connection_for_write().recoverable_connection_errors):
-        return worker.control("fair_status")
+        return worker.control("fair_status", timeout=5)
 
 
 def told(worker: WorkerProcess) -> dict[str, Any]:
     figures = ("quantum", "rate", "burst", "max_in_flight", "held")
-    status = wait_for(lambda: answer(worker), 20, "an answer")
+    status = wait_for(lambda: answer(worker), 60, "an answer")
     windows = {"a": status["a"]["window"]}
     return {queue: [row[name] for name in figures] for queue, row in status.items()} | windows

@@ -68,7 +68,7 @@ def wait_here(worker: WorkerProcess, *queues: str) -> None:
                 lambda queue=queue: (
                     worker.control("fair_explain", queue=queue)["reason"] != "no_message"
                 ),
-                20,
+                30,
                 f"a message of {queue}",
             )
 
@@ -107,7 +107,7 @@ def test_a_miss_is_told_everywhere(worker: WorkerProcess) -> None:
     assert told["wait"] >= 5
     assert told["slots"] == SLOTS
     text = worker.control("fair_explain", queue="quiet")["text"]
-    assert "Its target is 95% < 1ms; in the last minute 95% of 50 started within 5" in text
+    assert "Its target is 95% < 1ms; in the last minute 95% of 50 started within " in text
     log = "The target of queue quiet (95% < 1ms) is missed: of"
 
     def said() -> bool:

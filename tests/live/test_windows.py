@@ -99,4 +99,4 @@ def test_what_is_above_a_window_that_shrinks_is_kept(
     wait_equal(lambda: worker.control("fair_status")["wide"]["window"], 3)
     resume(worker, "wide")
 
-    worker.records.started.wait_once(ids.all(), timeout=15)
+    worker.records.started.wait_once(ids.all())
