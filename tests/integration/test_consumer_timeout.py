@@ -165,18 +165,17 @@ def test_it_goes_back_too_when_the_worker_stops(
 
 
 def test_what_is_said_when_a_cancelled_queue_loses_its_channel(
-    place: Space, start_worker: StartWorker, gate: Gate
+    impatient: RabbitMQ, place: Space, start_worker: StartWorker, gate: Gate
 ) -> None:
-    own = {"x-consumer-timeout": 6_000}  # it is to be cancelled before
-    options: dict[str, Any] = {"conf": {"task_acks_late": True}, "queue_arguments": own}
-    worker = start_worker(place, pool="threads", queues=["q", "other"], **options)
+    conf = {"task_acks_late": True}
+    with impatient.setting(consumer_timeout=6_000):  # it is to be cancelled before
+        worker = start_worker(place, pool="threads", queues=["q", "other"], conf=conf)
     assert worker.inspect("ping")
-    held = gate.hold(worker, "q", queue_arguments=own)
+    held = gate.hold(worker, "q")
     worker.cancel_consumer("q")
     wait_equal(lambda: ready(place, "q"), len(held), timeout=30)
     gate.open()
-    other = publish(place.url, {"other": 5}, queue_arguments=own)
-    worker.records.started.wait_once(other.all())
+    worker.records.started.wait_once(publish(place.url, {"other": 5}).all())
     wait_for(lambda: "closed the channel" in worker.log(), 30, worker.log)
     assert "is consumed no more" in worker.log()
     assert "consumed again" not in worker.log()

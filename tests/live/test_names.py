@@ -32,10 +32,9 @@ def test_no_command_writes_them(redis_space: Space, start_worker: StartWorker) -
     app.conf.fair_queues = {queue: {"quantum": 3}}
     install(app)
 
-    def asked(*words: str) -> Result:
-        return CliRunner().invoke(
-            fair, [*words, "-t", "3"], obj=CLIContext(app=app, no_color=True, workdir=None)
-        )
+    def asked(command: str, *words: str) -> Result:
+        given = [command, "-d", name, "-t", "30", *words]
+        return CliRunner().invoke(fair, given, obj=CLIContext(app=app, no_color=True, workdir=None))
 
     ping = worker.client.control.ping  # on Redis a command that comes too early is lost
     wait_for(lambda: ping([name], timeout=5), 60, worker.log)
@@ -50,7 +49,7 @@ def test_no_command_writes_them(redis_space: Space, start_worker: StartWorker) -
         ["set", queue, "quantum=2"],
         ["pause", queue],
         ["resume", queue],
-        ["status", "-d", f"gone{HOSTILE}"],
+        ["status", "-d", f"gone{HOSTILE}", "-t", "1"],
     ):
         said = asked(*words).output
         assert SHOWN in said, (words, said)
