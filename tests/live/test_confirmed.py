@@ -39,7 +39,7 @@ def test_nobody_has_confirmed(
 
     monkeypatch.setattr(Workers, "ask", ask_and_kill)
     app = Celery("shares", broker=space.url, set_as_current=False)
-    words = ["set", "jobs", "quantum=3", "-t", "5", *keep]
+    words = ["set", "jobs", "quantum=3", "-d", worker.hostname, "-t", "5", *keep]
     done = CliRunner().invoke(fair, words, obj=CLIContext(app=app, no_color=True, workdir=None))
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"Error: {worker.hostname}: was told, but has not confirmed within 5 s" in done.stderr

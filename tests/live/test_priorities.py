@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps.settings import CONSTANTS, PATIENCE
 from tests.brokers import Space
 from tests.integration.depths import ready
 from tests.integration.gate import Gate
@@ -30,7 +31,8 @@ STRICT = {"fair_policy": "strict", "fair_queues": CLASSES}
 
 @pytest.fixture(scope="module")
 def worker(module_space: Space, start_module_worker: StartWorker) -> WorkerProcess:
-    return start_module_worker(module_space, app="tests.apps.witness", conf=STRICT)
+    patient = STRICT | {CONSTANTS: {PATIENCE: (0.25, 2.0)}}  # whatever else RabbitMQ has to do
+    return start_module_worker(module_space, app="tests.apps.witness", conf=patient)
 
 
 @pytest.mark.either_broker
