@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps.settings import CONSTANTS, PATIENCE
 from tests.integration.gate import closing_gate
 from tests.publishing import publish
 from tests.waiting import wait_for
@@ -20,7 +21,8 @@ QUEUES: dict[str, dict[str, Any]] = {
     "quiet": {"target": "95% < 1ms", "quantum": 0.01},
     "bulk": {"quantum": 100},
 }
-
+PATIENT = {CONSTANTS: {PATIENCE: (0.25, 2.0)}}
+"""Seconds for which a refill is waited for, whatever else RabbitMQ has to do."""
 
 PUSHED = [("rabbitmq", "prefork"), ("redis", "prefork")]
 WAYS = [*PUSHED, ("rabbitmq", "pull"), ("redis", "pull")]
@@ -35,7 +37,7 @@ def worker(
     pull = {name: each | {"fetch": "pull"} for name, each in QUEUES.items()}
     options: dict[str, Any] = {
         "pool": "prefork" if way == "prefork" else "threads",
-        "conf": {"fair_queues": pull if way == "pull" else QUEUES},
+        "conf": {"fair_queues": pull if way == "pull" else QUEUES, **PATIENT},
         "concurrency": SLOTS,
     }
     server = request.getfixturevalue("rabbitmq" if kind == "rabbitmq" else "redis_server")
