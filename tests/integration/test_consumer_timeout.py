@@ -143,7 +143,7 @@ def test_what_waits_for_its_eta_when_its_queue_is_cancelled(
     run_out(place)
     assert "closed the channel" not in worker.log()
     worker.control("add_consumer", queue="q")
-    worker.records.started.wait_once(later, timeout=40)
+    worker.records.started.wait_once(later)
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
     assert left(place, "q", "dead-letters") == 0
@@ -155,12 +155,13 @@ def test_it_goes_back_too_when_the_worker_stops(
     """Else it would count as redelivered, and be a dead letter that has never started."""
     pool: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "queues": ["q", "other"]}
     worker = start_worker(rabbitmq_space, **pool)
+    assert worker.inspect("ping")  # it hears of the end before they are due
     later = publish(rabbitmq_space.url, {"q": 3}, "before", countdown=5).all()
     wait_equal(lambda: unsettled(rabbitmq_space, "q"), len(later))
     worker.cancel_consumer("q")
     assert worker.stop() == 0
 
-    start_worker(rabbitmq_space, **pool).records.started.wait_once(later, timeout=30)
+    start_worker(rabbitmq_space, **pool).records.started.wait_once(later)
     assert left(rabbitmq_space, "dead-letters") == 0
 
 
