@@ -39,7 +39,7 @@ def test_idle_worker_that_asks(redis_space: Space, start_worker: StartWorker) ->
     queues = {name: {"fetch": "pull"} for name in ("a", "b")}
     worker = start_worker(redis_space, queues=list(queues), conf={"fair_queues": queues})
     most = 1.2 * len(queues) / 0.05
-    wait_for(lambda: asked(redis_space, 0.5) < most, 15, "the worker to settle")
+    wait_for(lambda: asked(redis_space, 0.5) < most, 60, "the worker to settle")
     questions = asked(redis_space, SECONDS)
     print(f"{questions:.1f} questions a second, {usage(worker, SECONDS)[0]:.1%} of a processor")
     assert 0 < questions < most
@@ -58,7 +58,7 @@ def asked(space: Space, seconds: float) -> float:
 
 def assert_asleep(worker: WorkerProcess, most: float = 20) -> None:
     """No processor time to speak of, and hardly ever awake: at the most so often a second."""
-    wait_for(lambda: usage(worker, 0.5)[1] < most, 15, "the worker to settle")
+    wait_for(lambda: usage(worker, 0.5)[1] < most, 60, "the worker to settle")
     cpu, wakings = usage(worker, SECONDS)
     print(f"{cpu:.1%} of a processor, awake {wakings:.1f} times a second")
     assert cpu < 0.05

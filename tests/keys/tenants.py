@@ -34,6 +34,11 @@ def send(app: Celery, key: Any, count: int = 1, **options: Any) -> list[str]:
     return [app.send_task("noop", [n], fair_key=key, **options).id for n in range(count)]
 
 
+def at(starts: list[Any], what: object, nth: int) -> int:
+    """Return which of `starts` is the `nth` of `what`: by then RabbitMQ has found its lane."""
+    return [number for number, start in enumerate(starts) if start == what][nth - 1]
+
+
 class Tenants:
     """Publishes, and knows whose message has which id.
 

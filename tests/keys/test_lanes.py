@@ -25,7 +25,7 @@ from celery_fair.routing import floods
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
-from tests.keys.tenants import KEYED, QUEUE, Tenants, left, publisher, send
+from tests.keys.tenants import KEYED, QUEUE, Tenants, at, left, publisher, send
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -71,8 +71,9 @@ def test_who_was_quiet_is_next_however_much_was_published_before(
     queues, began = [Queue(QUEUE, queue_arguments=arguments)], time.monotonic()
     with publisher(space.url, task_queues=queues) as app:
         floods, quiet = send(app, "a", 1000) + send(app, "b", 1000), send(app, "quiet")
-    in_front = waiting(space).pop(QUEUE)
     seconds = time.monotonic() - began
+    wait_equal(lambda: left(space), 2001)  # publishers do not wait for a confirmation
+    in_front = waiting(space)[QUEUE]
     assert in_front <= 1 + 2 * (2 + seconds)  # of each flood two at once, and one a second
     options: dict[str, Any] = {"queue_arguments": arguments, "conf": KEYED, "quiet": False}
     worker = start_worker(
@@ -80,9 +81,9 @@ def test_who_was_quiet_is_next_however_much_was_published_before(
     )
     starts = [record.id for record in sorted(worker.records.started.wait_once(floods + quiet))]
     assert starts.index(quiet[0]) < in_front + 2
-    assert Counter(task in floods[:1000] for task in starts[:1000])[True] == pytest.approx(
-        500, abs=20
-    )
+    whose = [task in floods[:1000] for task in starts]
+    found = max(at(whose, True, 20), at(whose, False, 20))
+    assert whose[found : found + 1000].count(True) == pytest.approx(500, abs=20)
     wait_equal(lambda: left(space), 0)
     assert worker.stop() == 0
 
@@ -101,7 +102,8 @@ def test_a_flood_of_publishers_without_us_is_sorted(
     worker.records.started.wait_once(ids)
     order = tenants.started(worker.records.started)[2:]
     assert order.index("quiet") <= 102  # of the last hundred one at least is moved with each start
-    assert order[:1000].count("other") == pytest.approx(500, abs=20)
+    found = max(at(order, "flood", 20), at(order, "other", 20))
+    assert order[found : found + 800].count("other") == pytest.approx(400, abs=16)
     wait_equal(lambda: left(space), 0)
 
 
@@ -154,6 +156,7 @@ def test_a_publisher_who_may_declare_nothing(
     with publisher(url, task_queues=[Queue(QUEUE, no_declare=True)]) as app:
         ids = [task for key in range(10) for task in send(app, f"key{key}", 30)]
     assert lanes(space) == 8
+    wait_equal(lambda: left(space), len(ids))
     assert sum(waiting(space).values()) - waiting(space)[QUEUE] >= 10 * 20
     start().records.started.wait_once(ids)
 
@@ -403,11 +406,12 @@ def test_whose_messages_wait_is_told_by_workers(
         workers[0].records.started.wait(10)
 
         def told() -> Any:
-            """Once all lanes are known: until then what is in one is unsorted."""
+            """Once all lanes are known (what is in others is unsorted), and both have answered."""
             found = json.loads(run("keys", "list", QUEUE, "--json").stdout)
-            return None if found["unsorted"] else found
+            running = sum(row["running"] for row in found["top"])
+            return None if found["unsorted"] or running < 10 else found
 
-        document = wait_for(told, 30, "whose messages are in lanes")
+        document = wait_for(told, 60, "whose messages are in lanes")
         rows = {row["tenant"]: row for row in document["top"]}
         waiting = sum(row["waiting"] for row in rows.values())
         assert waiting == document["waiting"] == len(ids) - 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -167,18 +168,19 @@ def test_a_leash_is_the_clusters(
     """No more are chosen than its burst and what has come in; a start may trail its choice."""
     rate, burst, count = 20.0, 3, 60
     conf = limited(keys={"a": {"rate": f"{rate:g}/s", "burst": burst}})
-    ids = tenants.publish({"a": count, "b": 300}, "nap", (0.002,))
     workers = [
         start_worker(space, pool="threads", concurrency=4, queues=[QUEUE], conf=conf)
         for _ in range(2)
     ]
+    began = time.monotonic()  # the first start may trail its choice by more than the last
+    ids = tenants.publish({"a": count, "b": 300}, "nap", (0.002,))
     workers[0].records.started.wait_ids(ids)
-    times = sorted(
+    last = max(
         record.monotonic_ns / 1e9
         for record in workers[0].records.started.read()
         if tenants.of[record.id] == "a"
     )
-    assert count <= burst + rate * (times[-1] - times[0] + SLACK)
+    assert count <= burst + rate * (last - began + SLACK)
     assert [worker.stop() for worker in workers] == [0, 0]
 
 
@@ -188,7 +190,8 @@ def test_what_waits_for_its_eta_has_no_place(
     """And comes by the key's turn when it is due."""
     conf = limited(max_in_flight=1)
     worker = start_worker(space, pool="threads", concurrency=3, queues=[QUEUE], conf=conf)
-    later = tenants.publish({"a": 5}, "nap", (0.05,), countdown=2)
+    assert worker.inspect("scheduled") == []  # it hears commands from now on
+    later = tenants.publish({"a": 5}, "nap", (0.05,), countdown=8)
     wait_for(lambda: len(worker.inspect("scheduled")) == 5, 30)
     ids = tenants.publish({"a": 5}, "nap", (0.02,))
     worker.records.finished.wait_ids(ids + later)
@@ -262,13 +265,13 @@ def test_what_is_set_live_in_a_store(
         worker.records.started.wait_ids(tenants.publish({"c": 1}))
         wait_for(
             lambda: "1 of 1 tasks run" in command("keys", "show", QUEUE, "a").output,
-            5,
+            30,
             lambda: command("keys", "show", QUEUE, "a").output,
         )
         found = json.loads(command("keys", "show", QUEUE, "b", "-j").output)
         assert (found["reason"], found["running"]) == ("paused", 0)
-        assert found["waiting"] + found["unsorted"] <= 5
         started = {record.id for record in worker.records.started.read()}
+        assert found["waiting"] + found["unsorted"] <= len(tenants.of.keys() - started)
         assert not started.intersection(waiting + paused)
         assert command("keys", "resume", QUEUE, "b").exit_code == 0
         worker.records.started.wait_ids(paused)

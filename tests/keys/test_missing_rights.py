@@ -10,7 +10,7 @@ import pytest
 from tests.brokers import Space
 from tests.integration.depths import left
 from tests.keys.tenants import KEYED, QUEUE, Tenants
-from tests.waiting import wait_for
+from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
 LIMIT = 3
@@ -50,4 +50,4 @@ def test_it_is_said_and_nothing_is_dropped_or_dead(
     worker.records.started.wait_once(ids)
     assert worker.log().count(f"configure, write and read {QUEUE}.fair.*") == 1
     assert worker.stop() == 0
-    assert left(space, QUEUE) == 0
+    wait_equal(lambda: left(space, QUEUE), 0)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.brokers import Space
 from tests.integration.gate import Gate, closing_gate
-from tests.keys.tenants import KEYED, QUEUE, Tenants, left
+from tests.keys.tenants import KEYED, QUEUE, Tenants, at, left
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -50,17 +50,13 @@ def test_a_quiet_tenant_is_next_behind_any_backlog(
         worker.records.started.wait(slots)
         ids = tenants.publish({"flood": 500, "other": 490, "quiet": 1})
         wait_equal(lambda: left(space), 991)
-        in_front = space.depths()[QUEUE].ready
+        front = space.depths()[QUEUE]
+        in_front = front.ready + front.unacked  # one may just be moved
     worker.records.started.wait_once(ids)
     order = tenants.started(worker.records.started)[slots:]
     questions = in_front // (200 if space.url.startswith("redis") else 1)
     assert order.index("quiet") <= questions + slots + 1  # "other" is as new
-    assert left(space) == 0
-
-
-def _at(starts: list[Any], what: object, nth: int) -> int:
-    """Return which of `starts` is the `nth` of `what`: by then RabbitMQ has found its lane."""
-    return [number for number, start in enumerate(starts) if start == what][nth - 1]
+    wait_equal(lambda: left(space), 0)
 
 
 @pytest.mark.parametrize("pool", ALL)
@@ -73,9 +69,11 @@ def test_shares_are_by_weight(
     ids = tenants.publish(dict.fromkeys(weights, 700))
     worker = start_worker(space, pool=pool, concurrency=2, queues=[QUEUE], conf=conf)
     worker.records.started.wait_once(ids)
-    counts = Counter(tenants.started(worker.records.started)[:1000])
+    order = tenants.started(worker.records.started)
+    found = max(at(order, name, 20) for name in weights)
+    counts = Counter(order[found : found + 600])
     for name, weight in weights.items():
-        assert counts[name] == pytest.approx(100 * weight, abs=20)
+        assert counts[name] == pytest.approx(60 * weight, abs=12)
 
 
 @pytest.mark.wide
@@ -102,8 +100,9 @@ def test_parts_share_their_tenants_share(
     ids = tenants.publish(names)
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(ids)
-    counts = Counter(name[:4] for name in tenants.started(worker.records.started)[:400])
-    assert counts["acme"] == pytest.approx(200, abs=8)
+    order = [name[:4] for name in tenants.started(worker.records.started)]
+    found = max(at(order, "acme", 30), at(order, "glob", 20))  # of each part two are in no lane
+    assert order[found : found + 400].count("acme") == pytest.approx(200, abs=8)
 
 
 def test_seconds_are_shared_where_they_are_the_cost(
@@ -116,9 +115,11 @@ def test_seconds_are_shared_where_they_are_the_cost(
     worker.records.finished.wait_once(ids)
     ends = {record.id: record.monotonic_ns for record in worker.records.finished.read()}
     starts = sorted(worker.records.started.read())
-    last = {tenants.of[record.id]: number for number, record in enumerate(starts)}
+    order = [tenants.of[record.id] for record in starts]
+    found = max(at(order, "long", 20), at(order, "short", 20))
+    last = {name: number for number, name in enumerate(order)}
     spent = Counter[str]()
-    for record in starts[20 : min(last.values())]:  # until one of them has nothing left
+    for record in starts[found : min(last.values())]:  # until one of them has nothing left
         spent[tenants.of[record.id]] += ends[record.id] - record.monotonic_ns
     assert spent["short"] == pytest.approx(spent["long"], rel=0.15)
 
@@ -132,7 +133,7 @@ def test_messages_without_a_key_are_one_tenants(
     records = worker.records.started
     records.wait_once(ids)
     has_key = [record.id in tenants.of for record in sorted(records.read())]
-    found = _at(has_key, True, 20)
+    found = at(has_key, True, 20)
     assert sum(has_key[found : found + 200]) == pytest.approx(100, abs=7)
 
 
@@ -145,7 +146,7 @@ def test_a_keyed_queue_has_its_share_beside_others(
     worker = start_worker(space, conf=conf)
     worker.records.started.wait_once(ids)
     starts = [record.queue for record in sorted(worker.records.started.read())]
-    found = _at(starts, QUEUE, 20)
+    found = at(starts, QUEUE, 20)
     assert Counter(starts[found : found + 800])["mail"] == pytest.approx(600, abs=20)
 
 
