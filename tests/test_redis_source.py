@@ -135,6 +135,17 @@ def test_who_is_told_of_what_comes_need_not_look(redis_space: Space, listening: 
     assert calls(redis_space) == before + 1
 
 
+def test_what_a_source_was_told_of_it_looks_at_soon(listening: Listening) -> None:
+    """Told just after a look, it does not look at once; nor does it go on as if it had."""
+    source = listening.source
+    source.rest(monotonic())
+    listening.publish(1)
+    listening.wait_woken()
+    source.rest(source._looked)
+    source.look(source._looked + 0.1)
+    assert len(listening.ids) == 1
+
+
 def test_what_was_chosen_starts_before_redis_is_asked(listening: Listening) -> None:
     asked: list[int] = []
     listening.source.before_asking(lambda: asked.append(len(listening.ids)))

@@ -164,7 +164,7 @@ class RedisSource(Source):
         if self._wake_up is not None and not self._told:
             empty = [feed for feed in self._feeds.values() if not feed.left]
             self._wake_up.listen([key for feed in empty for key in feed.lists])
-            self._told = True
+            self._told = not any(feed.is_unread for feed in self._feeds.values())
 
     def seek(self) -> None:
         """Nothing can be started, though slots are free: look once more, then wait."""
@@ -283,6 +283,11 @@ class RedisFeed(Feed):
     def free(self) -> int:
         """How many more messages may be taken."""
         return self.room.free(len(self.buffer))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it may have a message, of which nothing is here."""
+        return self.left > 0 and not self.buffer and self.free > 0
 
     def open(self) -> None:
         self._source.attach(self, True)
