@@ -28,7 +28,7 @@ Nobody starves
 --------------
 Of what is served a part is set apart for each queue that something urgent goes before, with a
 target of its own or without: its floor, in turns of a message. All floors together are at most a
-half.
+half. What such a queue gets by its quanta, while nothing is urgent, counts for it.
 """
 
 import math
@@ -197,14 +197,15 @@ class Urgency:
 
     def charge(self, flow: Flow, cost: float) -> float:
         """The flow's head has started, and costs so much; return what its credit is charged."""
-        if flow is not self._chosen:
+        by_quanta = flow is not self._chosen
+        if by_quanta and flow not in self._waiting:
             return cost
-        if self._by_floor:
+        if by_quanta or self._by_floor:
             self._credit = max(self._credit - cost, -cost)
         else:
             part = self.set_apart
             self._credit = min(self._credit + cost * part / (1 - part), cost)
-        return 0.0
+        return cost if by_quanta else 0.0
 
     def started(self, flow: Flow, wait: float, now: float, counts: bool = True) -> None:
         """A message has started so many seconds after its publication.

@@ -420,6 +420,18 @@ def test_a_floor_is_not_saved_up() -> None:
     assert made.count()["bulk"] <= 7
 
 
+def test_what_a_queue_gets_by_its_quanta_counts_for_its_floor() -> None:
+    """What comes rarely is never late by a floor of what has the rest of the time to itself."""
+    made = slot({"a": SOON}, "bulk")
+    made.publish("bulk", 1000)
+    for _ in range(15):
+        made.run(1.0)
+        made.publish("a", 2)
+    made.run(1.0)
+    order = "".join(queue[0] for queue, _, _ in made.started)
+    assert order.count("a") == order.count("aa") * 2 == 30
+
+
 def test_a_queue_without_messages_has_no_floor() -> None:
     made = slot({"a": SOON}, "bulk", "idle")
     made.publish("a", 2000, at=-10.0)
