@@ -249,8 +249,7 @@ def test_a_queue_that_is_full_when_it_is_cancelled(
         for _ in range(10):
             connection.default_channel.basic_get("a", no_ack=True)
 
-    wait_equal(lambda: ready(space, "a"), most - 10 + 5, timeout=30)
-    assert unsettled(space, "a") == 0
+    wait_equal(lambda: (ready(space, "a"), unsettled(space, "a")), (most - 10 + 5, 0))
     gate.open()
     assert worker.stop() == 0
     assert letters(space) == []
