@@ -30,7 +30,7 @@ def test_idle_worker(space: Space, start_worker: StartWorker, pool: str) -> None
     delays = [delay_of_a_start(worker, f"p{number % 10}") for number in range(MESSAGES)]
 
     print(f"start after {median(delays) * 1000:.1f} ms, at most {max(delays) * 1000:.1f} ms")
-    assert median(delays) < 0.05
+    assert median(delays) < 0.25
     assert max(delays) < 2
 
 

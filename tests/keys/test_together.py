@@ -147,7 +147,7 @@ def test_a_store_that_is_away(
     start_worker: StartWorker,
 ) -> None:
     """Shares are each worker's until it is back."""
-    ids = tenants.publish({"a": 900, "b": 900}, "nap", (0.005,))
+    ids = tenants.publish({"a": 350, "b": 350}, "nap", (0.02,))
     with Proxy(redis_space) as proxy:
         conf = KEYED | {"fair_key_store": proxy.url}
         proxy.refuse()
@@ -155,15 +155,15 @@ def test_a_store_that_is_away(
             rabbitmq_space, pool="threads", concurrency=1, queues=[QUEUE], conf=conf
         )
         found = both_found(tenants, worker)
-        worker.records.started.wait(found + 200)
-        own = tenants.started(worker.records.started)[found : found + 200]
-        assert own.count("a") == pytest.approx(100, abs=8)
+        worker.records.started.wait(found + 80)
+        own = tenants.started(worker.records.started)[found : found + 80]
+        assert own.count("a") == pytest.approx(40, abs=8)
         proxy.release()
         other = store.reports(QUEUE)
         assert min(heard_by(other, 2).values()) > 0
         other.exchange({A: 60.0})
         worker.records.started.wait_once(ids)
-    counts = Counter(tenants.started(worker.records.started)[found:1500])
+    counts = Counter(tenants.started(worker.records.started)[found:600])
     assert counts["b"] - counts["a"] == pytest.approx(60, abs=8)
 
 
