@@ -114,7 +114,7 @@ class FairWorker:
         }
 
     def _on_shutting_down(self, **kwargs: Any) -> None:
-        self.parts.wake_up.later()  # in a signal's handler greenlets cannot wait for an answer
+        self.parts.wake_up.interrupt()
 
 
 hide()

@@ -143,6 +143,9 @@ class WakeUp(ABC):
         """Ask for a run, when others had their turn."""
         self.soon()
 
+    def interrupt(self) -> None:
+        """End the loop's wait, if it can be; ask nobody: a signal's handler may not wait."""
+
     def close(self) -> None:
         """Wake nobody any more."""
         self.leave()
@@ -196,7 +199,7 @@ class HubWakeUp(WakeUp):
     def soon(self) -> None:
         self._bell.ring()
 
-    arrived = soon
+    arrived = interrupt = soon
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -285,6 +288,8 @@ class SocketWakeUp(WakeUp):
 
     def soon(self) -> None:
         self._bell.ring()
+
+    interrupt = soon
 
     def arrived(self) -> None:
         # Perhaps amid a run that looks for no more: a call on a channel takes in, until its

@@ -27,7 +27,7 @@ from queue import SimpleQueue
 
 from tests.mutants.fault import Fault, FaultError, read, rows_without
 from tests.mutants.slot import Slot, of_spark
-from tests.mutants.trial import NO_FAULT, Trial, healthy, tried
+from tests.mutants.trial import NO_FAULT, Patience, Trial, healthy, tried
 from tests.processes import ROOT
 
 
@@ -84,11 +84,11 @@ def trials(
 
     Those that need Spark one after the other, in one JVM: it takes a core, and others wait.
     """
-    deadline = time.monotonic() + 60 * minutes
+    deadline, patience = time.monotonic() + 60 * minutes, Patience()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         made = [Slot(Path(folder) / str(number)) for number in range(jobs)]
         if not after_tests:
-            yield from healthy(faults, made)
+            yield from healthy(faults, made, patience)
 
         first, others = slots_of(made[:1]), slots_of(made[1:])
         if not others.qsize():
@@ -100,7 +100,7 @@ def trials(
             slots = first if needs_spark(fault) else others
             slot = slots.get()
             try:
-                return tried(fault, slot)
+                return tried(fault, slot, patience)
             finally:
                 slots.put(slot)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -11,15 +12,17 @@ from dataclasses import dataclass
 from tests.mutants.fault import Fault
 from tests.mutants.slot import Slot, of_spark
 
-__all__ = ["NO_FAULT", "Trial", "healthy", "tried"]
+__all__ = ["NO_FAULT", "Patience", "Trial", "healthy", "tried"]
 
 NO_FAULT = "no fault"
 
+_TOOK = re.compile(r"^([\d.]+)s +(?:setup|call|teardown) +(\S.*?) *$", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: \S+\])?)", re.MULTILINE)
 _LAST_LINES = 25
 _LONGEST_OF_ALL = 1200
 _LONGEST = 180  # seconds; a test that waits for what does not come fails before
-_A_TEST = 60
+_A_TEST = 60.0
+_AT_LEAST, _FACTOR = 15.0, 3.0
 _OUTCOMES = {0: "survived", 1: "killed"}
 
 
@@ -35,18 +38,38 @@ class Trial:
     output: str = ""
 
 
-def tried(fault: Fault, slot: Slot) -> Trial:
+class Patience:
+    """How many seconds a test may take with a fault: that is often one that makes it wait."""
+
+    def __init__(self) -> None:
+        self._took = defaultdict[str, float](float)
+
+    def learn(self, output: str) -> None:
+        """Take in what tests took without any fault."""
+        for seconds, test in _TOOK.findall(output):
+            self._took[test] += float(seconds)
+
+    def for_each_of(self, tests: Sequence[str]) -> float:
+        """Return a bound for each of some tests: several times what the longest took."""
+        wanted = tuple(tests)
+        took = [seconds for test, seconds in self._took.items() if test.startswith(wanted)]
+        return min(_A_TEST, _AT_LEAST + _FACTOR * max(took)) if took else _A_TEST
+
+
+def tried(fault: Fault, slot: Slot, patience: Patience) -> Trial:
     """Run a fault's tests with it."""
+    each = patience.for_each_of(fault.tests)
     with slot.copied.faulty(fault):
-        return _run(fault.name, fault.rows, fault.tests, slot, "-x")
+        return _run(fault.name, fault.rows, fault.tests, slot, "-x", f"--timeout={each}")[0]
 
 
-def healthy(faults: Sequence[Fault], slots: Sequence[Slot]) -> Iterator[Trial]:
+def healthy(faults: Sequence[Fault], slots: Sequence[Slot], patience: Patience) -> Iterator[Trial]:
     """Run all tests without any fault: to be ``survived``.
 
     Spark's share one session; the others run beside them, if there is more than one slot.
     """
     tests = dict.fromkeys(test for fault in faults for test in fault.tests)
+    usual = ("--maxfail=5", "--durations=0", "--durations-min=0", f"--timeout={_A_TEST}")
     beside = ("-pxdist.plugin", "-n", str(len(slots)), "--dist", "loadfile")
     parts = (
         ((), [test for test in tests if of_spark(test)], slots[0]),
@@ -54,13 +77,14 @@ def healthy(faults: Sequence[Fault], slots: Sequence[Slot]) -> Iterator[Trial]:
     )
     with ThreadPoolExecutor(min(len(slots), len(parts))) as pool:
         futures = [
-            pool.submit(
-                _run, NO_FAULT, (), part, slot, *options, "--maxfail", "5", longest=_LONGEST_OF_ALL
-            )
+            pool.submit(_run, NO_FAULT, (), part, slot, *options, *usual, longest=_LONGEST_OF_ALL)
             for options, part, slot in parts
             if part
         ]
-        yield from (future.result() for future in as_completed(futures))
+        for future in as_completed(futures):
+            trial, output = future.result()
+            patience.learn(output)
+            yield trial
 
 
 def _run(
@@ -70,9 +94,9 @@ def _run(
     slot: Slot,
     *options: str,
     longest: float = _LONGEST,
-) -> Trial:
+) -> tuple[Trial, str]:
     usual = ["-q", "--no-header", "-rfE", "--tb=short", "-m", "not wide"]
-    usual += ["-p", "no:cacheprovider", f"--timeout={_A_TEST}"]
+    usual += ["-p", "no:cacheprovider"]
     begun = time.monotonic()
     try:
         code, output = slot.run(tests, [*usual, *options], longest)
@@ -82,4 +106,4 @@ def _run(
     outcome = _OUTCOMES.get(code, "void")
     by = _FAILED.search(output)
     last = "\n".join(output.splitlines()[-_LAST_LINES:])
-    return Trial(name, rows, outcome, by[1] if by else "", seconds, last)
+    return Trial(name, rows, outcome, by[1] if by else "", seconds, last), output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.brokers import Space
-from tests.faults.proxy import Proxy
 from tests.once.conftest import DeadLetters
 from tests.publishing import publish
 from tests.waiting import wait_equal
@@ -29,17 +28,25 @@ def test_the_work_goes_on_after_a_dead_letter(
     assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("pool", ["gevent", pytest.param("eventlet", marks=pytest.mark.wide)])
-def test_idle_workers_end_when_they_are_asked_to(
-    space: Space, start_worker: StartWorker, pool: str
+@pytest.mark.wide
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_a_worker_ends_when_it_is_asked_to(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters, pool: str
 ) -> None:
-    """The signal's handler runs where nothing may wait for an answer, which the proxy delays."""
-    with Proxy(space) as proxy:
-        workers = [
-            start_worker(proxy.url, wait=False, app="tests.apps.once", pool=pool, queues=QUEUES)
-            for _ in range(3)
-        ]
-        for worker in workers:
-            worker.wait_ready()
-        for worker in workers:
-            assert worker.stop() == 0, worker.log()
+    """What it holds goes back, though the signal's handler runs where nothing may wait."""
+    worker = start_worker(space, app="tests.apps.once", pool=pool, concurrency=1, queues=QUEUES)
+    ids = publish(space.url, {"a": 10}, "before", ("", 2)).all()
+    worker.records.started.wait(1)
+    assert worker.stop() == 0, worker.log()
+    done = {record.id for record in worker.records.finished.read()}
+    assert len(done) < 10
+    assert dead_letters() == {}
+    later = start_worker(
+        space,
+        app="tests.apps.once",
+        pool=pool,
+        concurrency=10,
+        queues=QUEUES,
+        records=worker.records,
+    )
+    later.records.finished.wait_once(set(ids) - done)
