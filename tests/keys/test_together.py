@@ -157,7 +157,7 @@ def test_a_store_that_is_away(
         found = both_found(tenants, worker)
         worker.records.started.wait(found + 80)
         own = tenants.started(worker.records.started)[found : found + 80]
-        assert own.count("a") == pytest.approx(40, abs=8)
+        assert own.count("a") == pytest.approx(40, abs=3)
         proxy.release()
         other = store.reports(QUEUE)
         assert min(heard_by(other, 2).values()) > 0
