@@ -122,10 +122,12 @@ def test_held_seconds_never_go_back() -> None:
     assert observed.held_seconds(12.0) == {("a", "leash"): 2.0}
     observed.released("a", 13.0)
     observed.released("a", 99.0)
+    observed.held("a", "leash", 17.0)
+    observed.held("a", "leash", 18.0)  # it became urgent meanwhile, say
     observed.held("a", "cap", 20.0)
     observed.held("b", "cap", 20.0)
     assert observed.held_seconds(21.0) == {
-        ("a", "leash"): 3.0,
+        ("a", "leash"): 6.0,
         ("a", "cap"): 1.0,
         (OTHER, "cap"): 1.0,
     }

@@ -279,11 +279,12 @@ def _kept(queue: _Queue, now: float) -> Kept:
     target = queue.target
     # What is added meanwhile is not there yet.
     known = [each for each in list(queue.started) if each[0] >= now - PERIOD]
-    waits = sorted(wait for _, wait, counts in known if counts)
+    waits = [wait for _, wait, counts in known if counts]
     since = queue.since if queue.is_here else None
     late = 0.0 if since is None else max(0.0, now - since - target.seconds)
     if late:
         waits.append(target.seconds + late)
+    waits.sort()
     count = len(waits)
     wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
     in_time = sum(each <= target.seconds for each in waits) / count if waits else None

@@ -90,6 +90,8 @@ def _ripe(folder: Path) -> Iterator[tuple[int, list[_Member]]]:
 def _pack(folder: Path, hour: int, members: list[_Member]) -> int:
     name = f"{hour}-{digest([(member.name, member.size) for member in members])}{PACKED}"
     if not (folder / name).exists():
+        if shutil.disk_usage(folder).free < sum(member.size for member in members):
+            return 0  # who writes to the log needs it more
         temporary = folder / f"{_TEMPORARY}{name}"
         with temporary.open("wb") as file:
             with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:

@@ -8,6 +8,7 @@ A key's messages need not start in the order in which they were published, then.
 from collections.abc import Callable
 from functools import partial
 from os import getpid
+from threading import Lock
 from time import monotonic
 from typing import Any
 from weakref import finalize
@@ -50,9 +51,10 @@ class Floods:
             return None
         if self._pid != getpid():  # a fork's child must not use its parent's connections
             self._forget()
-        profile = self._profiles.setdefault(keyed.name, Profile(_BURST, _RATE, _MOST_KEYS))
-        if profile.admits(key, self._clock()):
-            return None
+        with self._lock:
+            profile = self._profiles.setdefault(keyed.name, Profile(_BURST, _RATE, _MOST_KEYS))
+            if profile.admits(key, self._clock()):
+                return None
         meant = self._amqp.queues[keyed.name]
         url = connection.as_uri(include_password=True)
         number = self._chooser(url, keyed, meant).lane(key)
@@ -66,7 +68,7 @@ class Floods:
         return self._choosers.setdefault((url, keyed.name), chooser)
 
     def _forget(self) -> None:
-        self._pid = getpid()
+        self._pid, self._lock = getpid(), Lock()
         self._profiles: dict[str, Profile] = {}
         self._choosers: dict[tuple[str, str], LaneChooser] = {}
         finalize(self, _close, self._pid, self._choosers)

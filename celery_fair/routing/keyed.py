@@ -14,7 +14,7 @@ from celery_fair.brokers.keyed.publishing import sort_at_once
 from celery_fair.core.keys.fair_key import read_key, written_key
 from celery_fair.headers import FAIR_KEY
 from celery_fair.routing.floods import Floods
-from celery_fair.routing.publication import Publication, Step
+from celery_fair.routing.publication import Publication, Step, arguments
 from celery_fair.settings import KeyedQueue
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def _found(app: Any, target: KeyedQueue | None, name: str, message: Any) -> str 
     inherited = None if request is None else request.get(FAIR_KEY)
     if inherited is not None and request.id == message.headers.get("id"):
         return str(inherited)
-    args, kwargs = _arguments(message)
+    args, kwargs = arguments(message)
     own = _function(app._tasks.get(name))  # `tasks` would finalize an app that only publishes
     if own is not None:
         found = _named(f"fair_key of {name}", own, *args, **kwargs)
@@ -71,14 +71,6 @@ def _found(app: Any, target: KeyedQueue | None, name: str, message: Any) -> str 
         if found is not None:
             return found
     return None if inherited is None else str(inherited)
-
-
-def _arguments(message: Any) -> tuple[Any, Any]:
-    """Those of the task, whichever of Celery's protocols this is."""
-    if isinstance(message.body, Mapping):
-        return message.body.get("args") or (), message.body.get("kwargs") or {}
-    args, kwargs, *_ = message.body
-    return args or (), kwargs or {}
 
 
 def _function(task: Any) -> Callable[..., Any] | None:

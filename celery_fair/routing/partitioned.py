@@ -13,7 +13,7 @@ from typing import Any
 from celery_fair.core.groups.assignment import key_text
 from celery_fair.headers import KEY
 from celery_fair.routing.key_exchange import key_exchanges, refuse_elsewhere
-from celery_fair.routing.publication import Publication, Step
+from celery_fair.routing.publication import Publication, Step, arguments
 from celery_fair.settings import PartitionedQueue
 
 
@@ -50,7 +50,7 @@ def _key(target: PartitionedQueue, task: str, message: Any, key: Any) -> Any:
     """Return the key, if it can be one."""
     where = f"{task} to the partitioned queue {target.name!r}"
     if key is None and target.key is not None:
-        args, kwargs, *_ = message.body
+        args, kwargs = arguments(message)
         key = target.key(*args, **kwargs)
     if key is None:
         setting = f"fair_partitions[{target.name!r}]['key']"

@@ -39,3 +39,11 @@ class Publication:
 
 
 Step = Callable[[Publication], None]
+
+
+def arguments(message: Any) -> tuple[Any, Any]:
+    """Those of the task, whichever of Celery's protocols this is."""
+    if isinstance(message.body, Mapping):
+        return message.body.get("args") or (), message.body.get("kwargs") or {}
+    args, kwargs, *_ = message.body
+    return args or (), kwargs or {}

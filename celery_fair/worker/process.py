@@ -50,15 +50,15 @@ _DEPTHS = 5.0
 """Seconds between two questions for what waits at the broker, for the metrics."""
 
 
-def _key_has_ended(request: Any, seconds: float | None) -> None:  # noqa: ARG001
+def _key_has_ended(request: Any, seconds: float) -> None:  # noqa: ARG001
     """What has ended is known, where its queue is shared by key."""
     if request.message.turn is not None:
         request.message.feed.by_key.ended(request.message)
 
 
-def _key_is_charged(request: Any, seconds: float | None) -> None:
+def _key_is_charged(request: Any, seconds: float) -> None:
     """What a message took, its key's tags are charged, where its queue is shared by key."""
-    if seconds is not None and request.message.turn is not None:
+    if request.message.turn is not None:
         request.message.feed.by_key.charged(request.message, seconds)
 
 
@@ -96,7 +96,7 @@ class Parts:
 
         pricing: Pricing | None = None
         self.prices: Runtimes | Costs
-        ended: list[Callable[[Any, float | None], object]] = []
+        ended: list[Callable[[Any, float], object]] = []
         if settings.keys:
             ended.append(_key_has_ended)
         if isinstance(settings.cost, str):

@@ -186,7 +186,7 @@ def test_a_part_that_is_new_is_next_within_its_tenant() -> None:
 def test_another_weight_reaches_what_waits(weight: float) -> None:
     """After one message of each key."""
     weights = {"a": 1.0, "b": 1.0}
-    tags = TenantTags(weights.__getitem__)
+    tags = TenantTags(lambda tenant: weights.get(tenant, 1.0))
     for key in "ab":
         tags.arrive(key)
     for _ in range(100):
@@ -328,6 +328,23 @@ def test_a_key_for_each_message_starves_nobody(others: int) -> None:
         order.append(str(tags.first()))
         tags.serve(order[-1], 1.0, order[-1] in waiting)
     assert min(map(order.count, waiting)) >= 0.45 * 2_000 / (others + 1 + len(tags) - others)
+
+
+@pytest.mark.parametrize("others", [1, 10])
+@pytest.mark.parametrize("weight", [1.0, 1e-2, 1e-6])
+def test_one_message_of_a_key_that_weighs_little(weight: float, others: int) -> None:
+    """Who comes after it comes before all that wait, but for a turn of theirs."""
+    tags = Tags(lambda key: weight if key == "light" else 1.0)
+    waiting = [f"a{number}" for number in range(others)]
+    for key in waiting:
+        tags.arrive(key)
+    for newcomer in ["light", "quiet"]:
+        order = []
+        tags.arrive(newcomer)
+        while newcomer in tags:
+            order.append(str(tags.first()))
+            tags.serve(order[-1], 1.0, order[-1] in waiting)
+        assert len(order) <= others + 2
 
 
 def test_thousands_of_keys_one_after_the_other_leave_nothing() -> None:

@@ -635,6 +635,15 @@ def test_what_is_just_kept_is_not_missed() -> None:
     assert (kept.started, kept.missed, kept.wait) == (125, False, 0.5)
 
 
+def test_a_head_that_is_overdue_counts_among_the_others() -> None:
+    made = slot({"a": Target(0.95, 1.0)})
+    for _ in range(9):
+        made.urgency.started(made.flows["a"], 30.0, 0.0)
+    made.urgency.heads(made.flows["a"], -1.2, 0.0)
+    [kept] = made.urgency.kept(0.0)
+    assert (kept.started, kept.wait, kept.in_time) == (10, 30.0, 0.0)
+
+
 def test_by_key_a_target_is_for_the_first_of_each() -> None:
     made = slot({"a": SOON})
     for _ in range(50):

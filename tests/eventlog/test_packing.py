@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,6 +100,17 @@ def test_packs_are_not_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     pack(tmp_path)
     assert len(list(tmp_path.iterdir())) >= 3
     assert sorted(numbers(tmp_path)) == list(range(20))
+
+
+def test_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it is for those who write."""
+    paths = plant(tmp_path, LONG_AGO, 10)
+    size = sum(path.stat().st_size for path in paths)
+    monkeypatch.setattr(packer.shutil, "disk_usage", lambda _: SimpleNamespace(free=size - 1))
+    assert pack(tmp_path) == 0
+    assert set(tmp_path.iterdir()) == set(paths)
+    monkeypatch.setattr(packer.shutil, "disk_usage", lambda _: SimpleNamespace(free=size))
+    assert pack(tmp_path) == 10
 
 
 def killing(at: int, counted: list[int], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from threading import Event
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,9 +26,20 @@ class Request:
     def __init__(self, name: str) -> None:
         self.id = name
         feed = SimpleNamespace(name="q")
-        self.message = SimpleNamespace(feed=feed, lane=None, hand_over=lambda now: None)
+        self.message = SimpleNamespace(feed=feed, lane=None, begun_at=0, hand_over=lambda now: None)
 
     def on_success(self, result: Any) -> None: ...
+
+
+def test_without_a_run_time_it_is_told_how_long_it_was_there() -> None:
+    """As of a task that was stopped at its hard time limit."""
+    told: list[float] = []
+    in_flight = InFlight(ended=[lambda _, seconds: told.append(seconds)])
+    request: Any = Request("killed")
+    in_flight.add(request)
+    request.message.begun_at = monotonic() - 300
+    in_flight.remove(request)
+    assert told == [pytest.approx(300, abs=60)]
 
 
 @pytest.fixture

@@ -49,11 +49,13 @@ def test_key_decides(space: Space) -> None:
     by_argument = {"customers": {"partitions": 4, "key": by_customer}}
     app = app_with(space.url, task_routes={"update": "customers"})
     keyed = app_with(space.url, fair_partitions=by_argument)
+    older = app_with(space.url, fair_partitions=by_argument, task_protocol=1)
     for key in (42, "Ökonom", b"\xff", -1):
         expected = f"customers.{partition_of(key, 4)}"
         assert sent_to(app, (1,), partition_key=key) == expected
         assert sent_to(app, (1,), queue="customers", partition_key=key) == expected
-    assert sent_to(keyed, (42,), queue="customers") == f"customers.{partition_of(42, 4)}"
+    for each in (keyed, older):
+        assert sent_to(each, (42,), queue="customers") == f"customers.{partition_of(42, 4)}"
     expected = f"customers.{partition_of(7, 4)}"
     assert sent_to(keyed, (42,), queue="customers", partition_key=7) == expected
     assert sent_to(app, (1,), queue="customers.3") == "customers.3"

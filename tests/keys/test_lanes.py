@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -15,13 +17,14 @@ import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
-from kombu import Exchange, Queue
+from kombu import Connection, Exchange, Queue
 
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import LaneChooser, Lanes, lane
 from celery_fair.cli import fair
 from celery_fair.routing import floods
+from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from tests.brokers import RabbitMQ, Space
 from tests.integration.gate import closing_gate
@@ -44,6 +47,26 @@ def app(space: Space, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     monkeypatch.setattr(floods, "_RATE", 1e-6)
     with publisher(space.url, broker_transport_options={"confirm_publish": True}) as app:
         yield app
+
+
+def test_threads_publish_for_more_keys_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key's first message goes to the queue itself, and none is in another's way."""
+    monkeypatch.setattr(floods, "_MOST_KEYS", 10)
+    asked = floods.Floods(Celery(set_as_current=False).amqp, lambda: 0.0)
+    connection, keyed = Connection("amqp://"), KeyedQueue(QUEUE)
+
+    def ask(thread: int) -> set[Queue | None]:
+        keys = [f"{thread}.{number}" for number in range(5_000)]
+        return {asked.lane(connection, keyed, key) for key in keys}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            done = [threads.submit(ask, number) for number in range(8)]
+            assert [each.result() for each in done] == [{None}] * 8
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def waiting(space: Space) -> dict[str, int]:

@@ -22,7 +22,7 @@ from celery_fair.settings.keys import KeyedQueue
 from tests.brokers import Space
 from tests.publishing import publish
 
-WEIGHTS = {"b": 5.0, "c": 0.1}
+WEIGHTS = {"b": 5.0, "c": 0.001}
 KEYS = ("a", "b", "c", "d", "d/1", "d/2", "e%2F/x y", "é", "", None, 12, 1.5, [], "x" * 300)
 CHARGE = 1.3
 
@@ -222,6 +222,18 @@ def test_what_is_settled_late_is_added_to_what_came_after(server: Server) -> Non
     model.publish("a", server.publish("a", 1))
     found, expected = server.pop(8, 0.0, [])[1], model.pop(8, 0.0, [])
     assert [task for task, _ in found] == [task for task, _ in expected]
+
+
+def test_who_comes_after_a_message_of_a_key_that_weighs_little(server: Server) -> None:
+    server.begin()
+    for key, messages in (("a", 9), ("c", 1)):
+        server.publish(key, messages)
+    taken = server.pop(2, 0.0, [])[1]
+    server.publish("d", 1)
+    taken += server.pop(2, 0.0, [])[1]
+    tenants = [turn.tenant for _, turn in taken]
+    assert tenants[:2] == ["a", "c"]
+    assert "d" in tenants
 
 
 def test_a_list_that_somebody_deletes_is_passed_over(server: Server) -> None:

@@ -48,7 +48,9 @@ class World:
         self.left = None if backlog is None else dict.fromkeys(weights, backlog)
         self.seconds = seconds
         self.started: Counter[str] = Counter()
-        self.tags = [TenantTags(weights.__getitem__, self._spread) for _ in range(workers)]
+        self.tags = [
+            TenantTags(lambda key: weights.get(key, 1.0), self._spread) for _ in range(workers)
+        ]
         self.elsewhere = [Elsewhere(tags.tenants) for tags in self.tags]
         self.untold: list[Counter[str]] = [Counter() for _ in self.tags]
         self.unheard: list[list[tuple[float, Counter[str]]]] = [[] for _ in self.tags]

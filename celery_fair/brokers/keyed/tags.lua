@@ -99,10 +99,10 @@ end
 
 local lag = 2
 
-local function serve(level, key, step, more, draw)
+local function serve(level, key, step, most, more, draw)
     local start = tag(level.waiting, key)
-    local v = math.max(virtual(level), start) + step / (lag * redis.call('ZCARD', level.waiting))
-    advance(level, v)
+    local ahead = math.min(step / redis.call('ZCARD', level.waiting), most) / lag
+    advance(level, math.max(virtual(level), start) + ahead)
     local begins = redis.call('SREM', base .. ':fresh', level.mark .. key) == 1
     if begins then
         step = step * draw()
@@ -229,10 +229,11 @@ local function serve_both(tenant, part, only, charge, usual, more, draw)
     local part_finish = 0
     if not only then
         local parts = parts_of(tenant)
-        part_finish = serve(parts, part, charge, more, draw)
+        part_finish = serve(parts, part, charge, charge, more, draw)
         more = redis.call('ZCARD', parts.waiting) > 0
     end
-    local finish, begins = serve(tenants, tenant, charge / weight(tenant, usual), more, draw)
+    local step, most = charge / weight(tenant, usual), charge / weight('', usual)
+    local finish, begins = serve(tenants, tenant, step, most, more, draw)
     if not more and only then
         redis.call('HDEL', base .. ':only', tenant)
     elseif not more then

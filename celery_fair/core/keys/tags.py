@@ -37,7 +37,9 @@ tenant that spreads its messages over many parts gains nothing.
 *Progress.* Newcomers begin at the virtual time. If there were always another, a key for each
 message say, it would stand still, and those that wait for it would starve; so it advances with
 every message, by half of what all waiting keys together are served meanwhile. (In a fluid system
-it would by all of that; but then newcomers would come after those who are behind by chance.)
+it would by all of that; but then newcomers would come after those who are behind by chance.) It is
+never by more than half a message of whoever has no key: else one message of a key that weighs a
+millionth would set newcomers back by a million.
 
 *Holds.* A tenant that may start nothing for now, for a cap or a leash, is left out; it keeps its
 tag, and begins at the virtual time if that is larger when it is let go.
@@ -144,7 +146,8 @@ class Tags:
         start = entry[0]
         step = charge / self.weight(key)
         least = start if self._heap[0] is entry else self._least()
-        self.virtual = max(self.virtual, least) + step / (_LAG * len(self.waiting))
+        most = charge / self.weight("")
+        self.virtual = max(self.virtual, least) + min(step / len(self.waiting), most) / _LAG
         if key in self._fresh:
             self._fresh.remove(key)
             step *= self._spread()

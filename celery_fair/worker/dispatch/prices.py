@@ -165,12 +165,9 @@ class Runtimes:
         """Return what to reckon for a message of a queue that is not here yet, in seconds."""
         return self._pricing.usual
 
-    def ended(self, request: Any, seconds: float | None) -> None:
-        """A request has ended, on any thread; without its run time, that since it was started."""
-        message = request.message
-        if seconds is None:
-            seconds = monotonic() - message.begun_at
-        self._ended.append((message, seconds))
+    def ended(self, request: Any, seconds: float) -> None:
+        """A request has ended, on any thread, after so long."""
+        self._ended.append((request.message, seconds))
 
     # Of the scheduler, in its thread ------------------------------------------------
 

@@ -33,7 +33,7 @@ class InFlight:
     def __init__(
         self,
         freed: Callable[[], object] = lambda: None,
-        ended: Sequence[Callable[[Any, float | None], object]] = (),
+        ended: Sequence[Callable[[Any, float], object]] = (),
     ) -> None:
         self._freed = freed
         self._ended = ended
@@ -73,9 +73,11 @@ class InFlight:
         """The request has ended, in whichever way; a second call does nothing.
 
         Arguments:
-            seconds: its run time, where Celery has told it.
+            seconds: its run time, where Celery has told it; else it is that since it was added.
         """
         if self._requests.pop(id(request), None) is not None:
+            if seconds is None:
+                seconds = monotonic() - request.message.begun_at
             self._by_queue[_queue(request)] -= 1
             self._lanes.discard((_queue(request), request.message.lane))
             self.ended_count += 1

@@ -93,7 +93,8 @@ class Observed:
             return {label: Waits(list(w.counts), w.seconds) for label, w in waits.items()}
 
     def held(self, queue: str, reason: str, now: float) -> None:
-        """The queue has a message and may not start it."""
+        """The queue has a message and may not start it, for whichever reason from now on."""
+        self.released(queue, now)
         with self._lock:
             self._open[queue] = (reason, now)
 

@@ -7,7 +7,6 @@ and how many slots there are.
 import logging
 import math
 from collections.abc import Mapping
-from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser
@@ -91,10 +90,8 @@ class TargetWatch:
         self._undated: set[str] = set()
         self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
 
-    def ended(self, request: Any, seconds: float | None) -> None:
-        """A task has ended, in the pool's thread; it ran so long, if that is known."""
-        if seconds is None:
-            seconds = monotonic() - request.message.begun_at
+    def ended(self, request: Any, seconds: float) -> None:
+        """A task has ended, in the pool's thread, after so long."""
         queue = request.message.feed.name
         known = self._run_times.get(queue, seconds)
         self._run_times[queue] = known + _WEIGHT * (seconds - known)
