@@ -15,6 +15,7 @@ from amqp import ChannelError, Connection, RecoverableConnectionError, spec
 from amqp.exceptions import error_for_code
 from celery.app import trace
 from celery.app.task import Context
+from celery.worker import control
 from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
@@ -87,6 +88,22 @@ def _own_headers(_: Any, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
 def replace_requests(c: Any, on_request: Callable[[Any], object]) -> None:
     """Who is given the requests of Celery's strategies: else they go to the pool at once."""
     c.on_task_request = on_request
+
+
+def end_in_the_loop(interrupt: Callable[[], object]) -> None:
+    """How the remote command ``shutdown`` ends the worker: as a signal does, by the loop.
+
+    Celery's raises SystemExit wherever its frame is read, also amid a wait for the broker's answer:
+    what was acknowledged just then, or came with that answer, would be lost sight of.
+    """
+    celerys: Any = control
+
+    def shutdown(*_: Any, msg: str = "Got shutdown from remote", **__: Any) -> None:
+        celerys.logger.warning(msg)
+        celerys.worker_state.should_stop = 0
+        interrupt()
+
+    celerys.Panel.data["shutdown"] = shutdown
 
 
 def replace_loop(c: Any, wake_up: WakeUp) -> None:

@@ -194,6 +194,7 @@ class Parts:
         patches.look_at_tracer_again()
         patches.replace_pool(c, self.pool)
         patches.replace_requests(c, self.handover.on_request)
+        patches.end_in_the_loop(self.wake_up.interrupt)
         patches.replace_loop(c, self.wake_up)
         patches.replace_add(c)
 
