@@ -100,7 +100,7 @@ class Session:
             c.connection_errors,
         )
         if isinstance(broker_of(c.connection), AmqpBroker):
-            SilenceWatch(vanilla.channel, self._call_later, raises=bool(c.hub))
+            SilenceWatch(vanilla.channel, self._call_if_consuming, raises=bool(c.hub))
         patches.maintain_quietly(pool, parts.wake_up.held)
         patches.replace_consumer(
             c, self.consumer, FairQoS(c.initial_prefetch_count, parts.handover.prefetch_raised)
@@ -217,6 +217,9 @@ class Session:
         # from there. Other timers have a thread or greenlet of their own.
         c = self._c
         c.timer.call_after(seconds, call if c.hub else partial(c.call_soon, call))
+
+    def _call_if_consuming(self, seconds: float, call: Callable[[], object]) -> None:
+        self._call_later(seconds, lambda: self.consumer.is_over or call())
 
     def end(self) -> None:
         """Stop consuming: for a shutdown, or because the connection is gone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from select import select
 from typing import Any
@@ -24,6 +24,7 @@ from tests.faults.acts.worker import LOST
 from tests.faults.proxy import Proxy
 from tests.faults.scene import OPTIONS, Scene
 from tests.integration.gate import closing_gate
+from tests.publishing import publish
 from tests.waiting import wait_for
 from tests.workers import StartWorker
 
@@ -202,6 +203,34 @@ def test_an_idle_worker_notices(scene: Scene) -> None:
     scene.proxy.release()
     scene.settle()
     scene.records.finished.wait_ids(ids)
+
+
+def test_an_answer_that_was_waited_for_in_vain(
+    rabbitmq_space: Space, start_worker: StartWorker
+) -> None:
+    """Where it was, the worker only says that a task does not start; then it connects."""
+    conf = {OPTIONS: PATIENCE["rabbitmq"], "broker_heartbeat": 0}
+    url = rabbitmq_space.url
+    with Proxy(rabbitmq_space) as proxy:
+        worker = start_worker(proxy.url, app="tests.apps.once", queues=["a"], conf=conf)
+        trap = proxy.on("ack", action="hold")
+        publish(url, {"a": 1}, "confirmed").all()
+        trap.wait()
+        wait_for(lambda: "Not started" in worker.log(), WITHIN, worker.log)
+        proxy.release()
+        worker.records.finished.wait_ids(publish(url, {"a": 1}, "plain").all())
+
+
+def test_a_loss_that_others_have_noticed(rabbitmq_space: Space, start_worker: StartWorker) -> None:
+    """Nobody says it again on the next connection."""
+    conf = {OPTIONS: {"read_timeout": 1}}
+    with Proxy(rabbitmq_space) as proxy:
+        worker = start_worker(proxy.url, queues=["a"], conf=conf)
+        proxy.cut()
+        worker.records.started.wait_ids(publish(rabbitmq_space.url, {"a": 1}).all())
+        with suppress(TimeoutError):  # that nothing happens has no end to be waited for
+            wait_for(lambda: worker.log().count(LOST) > 1, 1, worker.log)
+        assert worker.log().count(LOST) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 A firewall may have forgotten the connection, or the broker's host lost its power: here it stays
 open. Celery waits for heartbeats, two minutes by default. Here a broker that has said nothing for
 a while is asked something; if that is not answered within the time that an answer may take, the
-connection is lost.
+connection is lost. So it is if somebody else has waited in vain for an answer, who may have had
+other worries than to say so: its socket is closed then, of which no event loop tells.
 """
 
 import logging
@@ -24,7 +25,8 @@ class SilenceWatch:
 
     Arguments:
         channel: py-amqp's, open for as long as the connection.
-        call_later: calls a function after so many seconds, on that thread.
+        call_later: calls a function after so many seconds, on that thread, if the connection is
+            still consumed on.
         raises: whether the loop hears of a lost connection by an error; others look.
         clock: the monotonic clock.
     """
@@ -49,6 +51,7 @@ class SilenceWatch:
     def _look(self) -> None:
         connection, now = self._channel.connection, self._clock()
         if connection is None or not connection.connected:
+            self._say("the broker has not answered in time, and was left")
             return
         if connection.bytes_recv != self._heard or _has_come(connection.sock):
             self._heard, self._asked = connection.bytes_recv, None
@@ -57,12 +60,14 @@ class SilenceWatch:
             self._channel.send_method(spec.Channel.Flow, "b", (True,))  # as it is
         elif now - self._asked >= self._within:
             patches.leave(connection)
-            said = f"the broker has said nothing for {self._within:g} s, though it was asked"
-            if self._raises:
-                raise RecoverableConnectionError(said)
-            logger.warning("Connection: %s", said)
+            self._say(f"the broker has said nothing for {self._within:g} s, though it was asked")
             return
         self._call_later(self._within / 2, self._look)
+
+    def _say(self, said: str) -> None:
+        if self._raises:
+            raise RecoverableConnectionError(said)
+        logger.warning("Connection: %s", said)
 
 
 def _has_come(sock: Any) -> bool:
