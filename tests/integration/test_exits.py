@@ -1,7 +1,7 @@
 """A task that raises what is no `Exception`: SystemExit, as `sys.exit` does, or KeyboardInterrupt.
 
 In Celery's own worker a prefork task has failed; in a solo pool the worker may end, and elsewhere a
-late acknowledgement is never made.
+late acknowledgement is never made. So it is of MemoryError, which may end a prefork worker as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from tests.apps.once import *
 
 def leaves(self, seq, name):
     start(self, seq)
-    raise {"SystemExit": SystemExit(3), "KeyboardInterrupt": KeyboardInterrupt()}[name]
+    raise {
+        "SystemExit": SystemExit(3),
+        "KeyboardInterrupt": KeyboardInterrupt(),
+        "MemoryError": MemoryError(),
+    }[name]
 
 
 app.task(bind=True, name="early")(leaves)
@@ -47,7 +51,7 @@ def test_it_has_failed_and_the_worker_goes_on(
         rabbitmq_space, app=APP, pool=pool, concurrency=2, queues=["q"], conf=conf
     )
     url, ids = rabbitmq_space.url, []
-    for name in ("SystemExit", "KeyboardInterrupt"):
+    for name in ("SystemExit", "KeyboardInterrupt", "MemoryError"):
         for task in TASKS:
             ids += publish(url, {"q": 1}, task, [name]).all()
     others = publish(url, {"q": 5}, "plain").all()
@@ -57,4 +61,4 @@ def test_it_has_failed_and_the_worker_goes_on(
     assert "malformed" not in worker.log()
     assert worker.stop() == 0
     assert left(rabbitmq_space, "q") == 0
-    assert left(rabbitmq_space, "dead-letters") == (1 if pool == "prefork" else 2)
+    assert left(rabbitmq_space, "dead-letters") == (2 if pool == "prefork" else 3)

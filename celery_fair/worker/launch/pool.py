@@ -127,6 +127,8 @@ class ObservedPool:
                 if result is not _FAILED:
                     callback(result)
                     _, _, seconds = result  # whether it failed, what it returned, its run time
+            except MemoryError:  # the task's, which Celery raises anew to end its own process
+                request.reject(requeue=False)
             finally:
                 remove(request, seconds)
 
