@@ -63,8 +63,9 @@ def test_what_waits_for_a_thread_while_the_connection_is_lost(pool: TaskPool, sh
         gate.wait(PATIENCE)
         return 0, None, 0.0
 
-    for name in ("runs", "waits"):
-        observed.apply_async(work, callback=Request(name).on_success, args=())
+    for request in (Request("runs"), Request("waits")):
+        in_flight.add(request)
+        observed.apply_async(work, callback=request.on_success, args=())
     assert begun.wait(PATIENCE)
 
     in_flight.forget_dropped(observed)

@@ -21,7 +21,7 @@ from celery_fair.headers import UNDECODED
 from celery_fair.worker import patches
 
 _HEADER = 2  # the kind of the frame that they are in
-_PROPERTIES = 12  # where they begin
+PROPERTIES = 12  # where they begin in its payload
 
 
 def read_any_properties(connection: Any) -> None:
@@ -44,10 +44,10 @@ def read_any_properties(connection: Any) -> None:
 def _readable(payload: bytes) -> bytes:
     """Return a header's payload with other properties, if its own cannot be decoded."""
     try:
-        decode_properties_basic(payload, _PROPERTIES)
+        decode_properties_basic(payload, PROPERTIES)
     except Exception as exc:  # noqa: BLE001 - foreign bytes may fail in any way
         instead: Any = Message(application_headers={UNDECODED: repr(exc)})
-        return payload[:_PROPERTIES] + bytes(instead._serialize_properties())
+        return payload[:PROPERTIES] + bytes(instead._serialize_properties())
     return payload
 
 

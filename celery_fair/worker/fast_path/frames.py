@@ -21,10 +21,9 @@ from amqp import spec
 from amqp.exceptions import UnexpectedFrame
 
 from celery_fair.worker import patches
-from celery_fair.worker.amqp_io.reader import DrainingReader
+from celery_fair.worker.amqp_io.reader import PROPERTIES, DrainingReader
 from celery_fair.worker.fast_path.properties import decode_properties
 
-_PROPERTIES = 12  # where they begin in a header's frame
 _TAG = 5  # where the consumer's tag begins in a method's; its length is before it
 
 
@@ -50,16 +49,11 @@ class _Undecoded:
         self._frames = method, header, body, accept
 
     def __getattr__(self, name: str) -> Any:
-        if not self.decode_once():
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self, name)
-
-    def decode_once(self) -> bool:
-        """Decode, unless that is done; return whether it was not."""
         frames = self.__dict__.pop("_frames", None)
-        if frames is not None:
-            self._look_into(*frames)
-        return frames is not None
+        if frames is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._look_into(*frames)
+        return getattr(self, name)
 
     def _look_into(self, method: bytes, header: bytes, body: bytes, accept: Any) -> None:
         state = self._state
@@ -68,7 +62,7 @@ class _Undecoded:
         text: str | bytes = body
         try:
             info = _delivery_info(method, self.delivery_tag)
-            properties = decode_properties(header, _PROPERTIES)
+            properties = decode_properties(header, PROPERTIES)
             text = _text(body, properties.get("content_encoding"))
         except Exception:  # noqa: BLE001 - foreign bytes may fail in any way; told to who looks
             self.errors = [sys.exc_info()]

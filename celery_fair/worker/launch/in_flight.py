@@ -50,9 +50,7 @@ class InFlight:
         return iter(list(self._requests.values()))
 
     def add(self, request: Any) -> None:
-        """The request is about to be handed to the pool; a second call does nothing."""
-        if id(request) in self._requests:
-            return
+        """The request is about to be handed to the pool."""
         self.begun += 1
         request.message.hand_over(monotonic())
         self._requests[id(request)] = request

@@ -148,7 +148,6 @@ class ObservedPool:
 
         if error_callback and not self._observed.uses_semaphore:
             target = _guarded(target, error_callback, request)
-        self._in_flight.add(request)
         try:
             job = self._apply(
                 target,

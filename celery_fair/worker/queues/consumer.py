@@ -189,11 +189,6 @@ class FairTaskConsumer:
             self._open_feeds.suspended.add(feed.name)
         feed.die()
 
-    def qos(
-        self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
-    ) -> None:
-        """Windows are ours; a prefetch count for all queues together means nothing here."""
-
 
 def _name(queue: Any) -> str:
     return str(getattr(queue, "name", queue))
