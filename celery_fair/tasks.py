@@ -1,6 +1,7 @@
 """Tasks that start at most once."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn
@@ -15,6 +16,7 @@ MAPS = ("celery.map", "celery.starmap", "celery.chunks")
 
 _POLICIES = {"before": Policy.BEFORE, "after": Policy.AFTER}
 _LONGEST_KEY = 200  # characters
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")  # to a database, though it is to Python and in JSON
 
 
 class NonRepeatableTask(Task):  # type: ignore[type-arg]
@@ -59,7 +61,7 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
         cls.acks_late = cls.ack == "after"
 
     def work(self, request: Any) -> str:
-        """Return what names the work of a request, at most 200 characters.
+        """Return what names the work of a request, as `claimable` as that is.
 
         A task that was put in another's place (``self.replace()``) has the other's id; the message
         says how often that has been done.
@@ -77,9 +79,7 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
             if key is None or key == "":
                 raise ValueError(f"the key of {self.name} is {key!r}, which names no work")
             named = f"{self.name}:{key}"
-        if len(named) <= _LONGEST_KEY:
-            return named
-        return hashlib.sha256(named.encode()).hexdigest()
+        return claimable(named)
 
     def retry(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refused: a retry is a second start.
@@ -101,6 +101,16 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
         raise _mapped(self.name)
 
     map = starmap = chunks = _run_within_another
+
+
+def claimable(name: str) -> str:
+    """Return a name that each kind of ledger takes: another's digest if it does not do itself.
+
+    One that a ledger refuses would start whenever it comes, as if there were no ledger.
+    """
+    if len(name) <= _LONGEST_KEY and not _NO_TEXT.search(name):
+        return name
+    return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def refuse_mapped(request: Any) -> None:

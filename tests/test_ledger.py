@@ -18,6 +18,7 @@ from sqlalchemy import MetaData, create_engine, text
 
 from celery_fair.groups import StoreUnreachableError, store_at
 from celery_fair.ledger import Ledger, LedgerUnreachableError, ledger_at
+from celery_fair.tasks import claimable
 from tests.brokers import MariaDB, PostgreSQL, RedisServer, Space
 from tests.conftest import running
 from tests.faults.ledgers import OnPostgreSQL
@@ -353,6 +354,15 @@ def test_a_key_that_is_text_of_any_kind(opened: Open) -> None:
     for work in ("ümläut ✓", "a\nb", "%s {} '\"; --", "x" * 200):
         assert ledger.claim(work, "m", doubt=False).owner is None
         assert ledger.claim(work, "n", doubt=False).owner == "m"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800", "x" * 300], ids=["nul", "half", "long"])
+def test_what_is_no_text_to_a_database_is_claimed_by_its_digest(opened: Open, text: str) -> None:
+    """It would count as away, and what is judged by the broker's word alone starts again."""
+    ledger, name = opened(), claimable(text)
+    assert ledger.claim(name, name, doubt=False).owner is None
+    assert ledger.claim(name, "n", doubt=True).owner == name
+    assert name != claimable(text + "b")
 
 
 def test_keys_that_differ_a_little(opened: Open) -> None:

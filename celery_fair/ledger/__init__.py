@@ -72,7 +72,7 @@ class Ledger(ABC):
         """Claim the work that `key` names for a message, in one round trip.
 
         Arguments:
-            key: at most 200 characters.
+            key: at most 200 characters, and so the owner; see `celery_fair.tasks.claimable`.
             owner: the message's task id, or whatever distinguishes it from others.
             doubt: whether the answer's epoch matters: a redelivered message is asked for.
         """

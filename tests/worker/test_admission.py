@@ -12,6 +12,7 @@ from amqp import RecoverableConnectionError
 from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
+from celery_fair.tasks import claimable
 from celery_fair.worker.launch.admission import Admission
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED
 from celery_fair.worker.queues.reports import Reports
@@ -152,8 +153,10 @@ def test_what_another_message_has_claimed_is_a_duplicate() -> None:
     assert scene.burials.buried == {"a": (DUPLICATE, True)}
 
 
-def test_what_it_has_claimed_itself_may_have_started() -> None:
-    scene = Scene(Delivery.CLAIMED, owner="a")
+@pytest.mark.parametrize("id_", ["a", "a" * 300], ids=["short", "long"])
+def test_what_it_has_claimed_itself_may_have_started(id_: str) -> None:
+    scene = Scene(Delivery.CLAIMED, owner=claimable(id_))
+    scene.request.id = id_
     assert not scene.admits()
     assert scene.burials.buried == {"a": (REDELIVERED, True)}
 

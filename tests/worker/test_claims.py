@@ -11,6 +11,7 @@ import pytest
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import LEDGER, PUBLISHED
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
+from celery_fair.tasks import claimable
 from celery_fair.worker.launch.admission import Claims
 from tests.worker.parts import Request, non_repeatable, shelf
 
@@ -68,6 +69,15 @@ def test_what_was_marked_is_judged_by_the_brokers_word() -> None:
     assert judged(Shelved({}), False, strict=True) is FRESH
     assert judged(None, False, strict=True) is FRESH
     assert judged(Shelved({"a": "b"}), False, strict=True) is Delivery.CLAIMED
+
+
+@pytest.mark.parametrize("id_", ["i" * 300, "i\0", "i\ud800"], ids=["long", "nul", "half"])
+def test_any_id_is_claimed_by_what_a_ledger_takes(id_: str) -> None:
+    known = Shelved({})
+    [message] = shelf().put(id_)
+    Claims(known).judge(Request(message, non_repeatable()))
+    [(work, owner)] = known.claimed.items()
+    assert work == owner == claimable(id_) != id_
 
 
 def test_what_another_ledger_may_be_asked_about_is_marked_first() -> None:

@@ -18,7 +18,7 @@ from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition, proves_unstarted
 from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
-from celery_fair.tasks import policy_of
+from celery_fair.tasks import claimable, policy_of
 from celery_fair.worker.away import Away
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
 from celery_fair.worker.queues.source import Source
@@ -74,7 +74,7 @@ class Claims:
             return by_broker, "", ""
         work = request.task.work(request)
         marked = bool((message.headers or {}).get(STRICT))
-        claim = self._claim(work, str(request.id), redelivered)
+        claim = self._claim(work, claimable(str(request.id)), redelivered)
         if claim is None:
             return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, ""
         if claim.owner is not None:
@@ -190,7 +190,7 @@ class Admission:
         if action is Action.MARK:
             self._mark(request)
         else:
-            twice = delivery is Delivery.CLAIMED and owner != request.id
+            twice = delivery is Delivery.CLAIMED and owner != claimable(str(request.id))
             self._dead_letters.dead_letter(
                 request.message, DUPLICATE if twice else REDELIVERED, work=work
             )
