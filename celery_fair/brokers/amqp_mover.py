@@ -115,7 +115,7 @@ class AmqpMover(Mover):
                     self._waited = True
                     logger.warning("%s: %r, %g s at the most", _WAITING, exc, _PATIENCE)
                 return False
-            if exchange:
+            if exchange and not isinstance(exc, _OF_THE_MESSAGE):  # or it alone would be tried
                 self._letters_rest_until = monotonic() + _REST
             raise NotTakenError(repr(exc)) from exc
         return True

@@ -82,6 +82,17 @@ def test_letters_that_are_refused_ask_no_more_for_a_while() -> None:
     assert broker.opened == 1
 
 
+def test_a_letter_that_is_never_taken_keeps_no_other() -> None:
+    """It is tried again when the others are: if they rested for it, each time, none would go."""
+    too_large = [PreconditionFailed("message size 5000 is larger than 2000") for _ in range(3)]
+    moving, broker = mover(*too_large)
+    large, small = shelf().put(*"ab")
+    with pytest.raises(NotTakenError):
+        moving.dead_letter(large, {})
+    assert moving.dead_letter(small, {})
+    assert broker.published == ["letters"]
+
+
 def test_a_letter_is_whole_though_its_channel_was_closed() -> None:
     """For an acknowledgement of nothing, say: it is the letter's fault only if it happens again."""
     moving, broker = mover(PreconditionFailed("unknown delivery tag"))
