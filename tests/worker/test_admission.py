@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from amqp import RecoverableConnectionError
 
+from celery_fair.brokers.mover import NotTakenError
 from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
@@ -77,6 +78,8 @@ class Scene:
         self.confirmed.append(message)
 
     def give_back(self, message: Any, headers: dict[str, Any]) -> None:
+        if self.error is not None:
+            raise self.error
         self.given_back.append(headers)
 
 
@@ -169,6 +172,36 @@ def test_without_the_ledgers_word_it_is_marked_and_given_back() -> None:
     scene = Scene(Delivery.UNKNOWN)
     assert not scene.admits()
     assert scene.given_back == [{STRICT: True}]
+    assert scene.burials.buried == {}
+
+
+def test_what_cannot_be_marked_now_waits_and_is_judged_anew() -> None:
+    """Others pass it, and at a warm stop it goes back, as what waits for the log does."""
+    scene = Scene(Delivery.UNKNOWN)
+    scene.error = NotTakenError("under an alarm")
+    assert not scene.admits()
+    assert scene.feed.aside.messages == [scene.message]
+    assert scene.feed.room.parked == 1
+    [again] = scene.later
+    list(scene.reports.take())
+    again()
+    assert list(scene.reports.take()) == [(scene.feed, scene.request)]
+    assert (scene.message.aside, scene.feed.room.parked) == ("", 0)
+    scene.error = None
+    assert not scene.admits()
+    assert scene.given_back == [{STRICT: True}]
+
+
+def test_a_lost_connection_makes_nothing_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The window of what is put off cannot grow any more."""
+    scene = Scene(Delivery.UNKNOWN)
+    scene.error = ConnectionResetError("cut")
+
+    def cut() -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(scene.feed, "_apply_window", cut)
+    assert not scene.admits()
     assert scene.burials.buried == {}
 
 

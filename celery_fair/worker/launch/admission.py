@@ -7,6 +7,7 @@ start. Celery's own swallows errors and goes on, and under prefork leaves after 
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,10 +27,10 @@ from celery_fair.worker.queues.source import Source
 logger = logging.getLogger(__name__)
 
 _HELD = 100
-"""Messages of a queue that wait for the log and let others pass; with more of them it stands."""
+"""Messages of a queue that are put off here and let others pass; with more of them it stands."""
 
 _RETRY = 5.0
-"""Seconds until the log is tried again."""
+"""Seconds until the log, or a mark, is tried again."""
 
 
 class Claims:
@@ -198,19 +199,22 @@ class Admission:
         return False
 
     def _put_off(self, request: Any) -> None:
-        """Keep a message, unacknowledged, as one with an ETA is: others pass it.
+        """Keep a message, unacknowledged, as one with an ETA is: others pass it till it comes.
 
-        If the worker stops, or the log cannot be written for long, it goes back to its queue.
+        If the worker stops, or that lasts for long, it goes back to its queue.
         """
         message = request.message
-        message.feed.aside.put(message, eta=message.feed.room.parked < _HELD)
+        with suppress(Exception):  # of a lost connection, which whoever uses it next will hear of
+            message.feed.aside.put(message, eta=message.feed.room.parked < _HELD)
         self._later(_RETRY, partial(_come_due, request))
 
     def _mark(self, request: Any) -> None:
+        """Give a message back with a mark; if that is not taken now, it waits as for the log."""
         try:
             self._mover.give_back(request.message, {STRICT: True})
         except Exception as exc:  # noqa: BLE001 - whatever it is, it must not start
-            _log_not_started(request, "given back", exc)
+            logger.warning("Not started: task %s could not be given back yet: %r", request, exc)
+            self._put_off(request)
 
     def acknowledged(self, request: Any, work: str = "") -> bool:
         """Acknowledge a message before its task starts, once; if that fails, it must not start.
@@ -260,7 +264,7 @@ class Admission:
 
     def not_acknowledged(self, request: Any, exc: Exception) -> None:
         """Say that a task does not start; the broker delivers its message again."""
-        _log_not_started(request, "acknowledged", exc)
+        _log_not_started(request, exc)
         self._claims.give_up(request.message.claimed)
 
 
@@ -270,14 +274,13 @@ def _come_due(request: Any) -> None:
         message.feed.aside.due(message, request)
 
 
-def _log_not_started(request: Any, what: str, exc: Exception) -> None:
+def _log_not_started(request: Any, exc: Exception) -> None:
     logger.error(
-        "Not started: task %s[%s] of queue %s could not be %s. The broker delivers it again when"
-        " the connection is closed",
+        "Not started: task %s[%s] of queue %s could not be acknowledged. The broker delivers it"
+        " again when the connection is closed",
         request.name,
         request.id,
         request.message.feed.name,
-        what,
         exc_info=exc,
     )
 
