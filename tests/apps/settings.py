@@ -14,6 +14,7 @@ CONSTANTS = "constants"
 """Beside settings: constants of modules, by dotted name, that are other ones in this worker."""
 
 GIVEN_BACK_AFTER = "celery_fair.worker.queues.held.LONGEST_WAIT"
+TRIED_AFTER = "celery_fair.worker.launch.admission._RETRY"
 PATIENCE = "celery_fair.core.window._PATIENCE"
 PULL_INTERVAL = "celery_fair.worker.session._PULL_INTERVAL"
 

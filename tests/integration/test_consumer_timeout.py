@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
+from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER, TRIED_AFTER
 from tests.brokers import RabbitMQ, Space
+from tests.eventlog.test_required import SAID, disk, start
 from tests.groups.fleet import QUEUE, STEADY, Fleet, check_one_by_one
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import Gate
@@ -93,6 +94,25 @@ def test_what_waits_goes_back_before_the_time(
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
     assert left(place, "capped", "leashed", "free", "dead-letters") == 3
+
+
+@pytest.mark.wide
+def test_what_waits_for_the_event_log(
+    place: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """However often it is tried meanwhile whether that can be written."""
+    often = {CONSTANTS: SOON[CONSTANTS] | {TRIED_AFTER: 0.2}}
+    with disk(tmp_path / "log", False) as log:
+        worker = start(start_worker, place, log.folder, conf=often)
+        log.fill()
+        held = publish(place.url, {"a": 3}, "before").all()
+        wait_for(lambda: SAID in worker.log(), 30, worker.log)
+        run_out(place)
+        log.free()
+        worker.records.finished.wait_once(held)
+        assert CLOSED not in worker.log()
+        assert worker.stop() == 0
+    assert left(place, "a", "dead-letters") == 0
 
 
 @pytest.mark.parametrize("task", ["plain", "before", "confirmed"])

@@ -222,6 +222,19 @@ def test_what_cannot_be_recorded_waits(ack: str) -> None:
     assert scene.admits()
 
 
+def test_so_do_those_that_keep_others_waiting() -> None:
+    """The window does not grow by them; they are no affair of Celery's, and may go back."""
+    scene = Scene()
+    scene.has_room = False
+    for message in scene.feed.put(*map(str, range(100))):
+        scene.feed.aside.put(message, eta=True)
+    assert not scene.admits()
+    assert (scene.message.aside, scene.feed.room.limited) == ("later", 1)
+    [again] = scene.later
+    again()
+    assert (scene.message.aside, scene.feed.room.limited) == ("", 0)
+
+
 def test_what_was_given_back_meanwhile_does_not_come_due() -> None:
     scene = Scene()
     scene.has_room = False

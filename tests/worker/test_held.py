@@ -13,7 +13,9 @@ from kombu.asynchronous.timer import Timer
 
 from celery_fair.worker import patches
 from celery_fair.worker.queues.held import LONGEST_WAIT, Held, longest_wait
-from tests.worker.parts import Shelf, shelf
+from celery_fair.worker.queues.reports import Reports
+from tests.feeds import ports
+from tests.worker.parts import Shelf, Silent, shelf
 
 LIMIT = 600.0
 SOON = 5.0
@@ -149,6 +151,25 @@ def test_what_waits_for_its_eta_goes_back_and_is_forgotten() -> None:
     scene.look(LIMIT + 1)
     assert scene.forgotten == ["eta"]
     assert not scene.renewed
+
+
+@pytest.mark.parametrize("eta", [True, False])
+def test_what_is_tried_again_and_again_goes_back_by_its_delivery(
+    monkeypatch: pytest.MonkeyPatch, eta: bool
+) -> None:
+    """As what waits for the log: the broker knows nothing of its being tried."""
+    feed = shelf(ports=ports()._replace(reports=Reports(Silent())))
+    [message] = feed.put("a")
+    feed.buffer.clear()
+    feed.aside.put(message, eta, "later")
+    scene = Scene(feed)
+    monkeypatch.setattr("celery_fair.worker.queues.feed.monotonic", lambda: scene.now)
+    scene.look(LIMIT / 2 + 1)
+    feed.aside.due(message, None)
+    feed.aside.put(message, eta, "later")
+    assert not message.acknowledged
+    scene.look(LIMIT / 2 + 1)
+    assert scene.forgotten == ["a"]
 
 
 def test_what_the_broker_does_not_take_stays_put_off(monkeypatch: pytest.MonkeyPatch) -> None:

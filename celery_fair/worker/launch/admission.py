@@ -205,7 +205,7 @@ class Admission:
         """
         message = request.message
         with suppress(Exception):  # of a lost connection, which whoever uses it next will hear of
-            message.feed.aside.put(message, eta=message.feed.room.parked < _HELD)
+            message.feed.aside.put(message, message.feed.room.parked < _HELD, "later")
         self._later(_RETRY, partial(_come_due, request))
 
     def _mark(self, request: Any) -> None:

@@ -48,9 +48,10 @@ class Notes:
     headers: Any
     delivery_info: Any
     prepared: Any = None  # the request that was made of it ahead of its turn
-    arrived = 0.0  # here, on the monotonic clock
+    delivered = 0.0  # here, on the monotonic clock
+    arrived = 0.0  # so too, or when what it was put off for was over
     subscription: str | None = None  # by which it came, if a broker keeps account of it
-    aside = ""  # kept by Celery for its "eta", or a rate "limit"; or "stranded"
+    aside = ""  # kept by Celery for its "eta", or a rate "limit"; for "later", or "stranded"
     begun_at: float | None = None  # handed to the pool, on the monotonic clock
     lane: str | None = None  # its key, where keys of its queue run beside each other
     turn: Any = None  # by which its key's tags were charged, where its queue is shared by key
@@ -62,6 +63,7 @@ class Notes:
     def arrive(self, now: float, accept: Any = None, subscription: str | None = None) -> None:
         """It is here, by this subscription; it may be decoded if it is of these content types."""
         self.arrived, self.subscription = now, subscription
+        self.delivered = self.delivered or now
         if accept is not None:
             self.accept = accept
 

@@ -304,12 +304,12 @@ class Aside:
         """All of it."""
         return list(self._messages.values())
 
-    def put(self, message: Any, eta: bool) -> None:
-        """Celery keeps a message for its ETA or its rate limit.
+    def put(self, message: Any, eta: bool, other: str = "limit") -> None:
+        """Celery keeps a message for its ETA or its rate limit, or it is put off for another thing.
 
         The window grows by ETAs, so that they do not block their queue.
         """
-        message.put_aside("eta" if eta else "limit")
+        message.put_aside("eta" if eta else other)
         self._messages[id(message)] = message
         if eta:
             self._park(message)
@@ -332,7 +332,7 @@ class Aside:
     def take(self, message: Any) -> None:
         """A message is not kept aside any more."""
         feed = self._feed
-        if message.aside == "limit":
+        if message.aside in {"limit", "later"}:
             feed.room.limit(-1)
             feed.reports.wake_up.later()  # there is room for one more, also if it has expired
         elif message.aside and not feed.dead:
@@ -347,13 +347,13 @@ class Aside:
         dispositions.give_back([message for message in aside if dispositions.starts_once(message)])
 
     def give_back(self, before: float) -> list[Any]:
-        """Return to the queue what has come before a time, and is put off for its ETA.
+        """Return to the queue what was delivered before a time, but what Celery limits or strands.
 
         Returns those messages; they come again. What the broker does not take stays put off.
         """
-        overdue = [m for m in self.messages if m.aside == "eta" and m.arrived < before]
-        self._feed.dispositions.give_back([each for each in overdue if not each.acknowledged])
-        return [message for message in overdue if message.acknowledged]
+        late = [m for m in self.messages if m.aside in {"eta", "later"} and m.delivered < before]
+        self._feed.dispositions.give_back([each for each in late if not each.acknowledged])
+        return [message for message in late if message.acknowledged]
 
     def clear(self) -> None:
         """The channel is gone, and with it all of it."""
