@@ -28,7 +28,7 @@ _RETURN_TIMEOUT = 2.0
 
 _HEADERS = "application_headers"
 
-_NO_ROUTE = 312
+NO_ROUTE = 312
 """With this RabbitMQ returns a message that no queue would have got."""
 
 
@@ -85,7 +85,7 @@ class AmqpLetters(LetterQueue):
             ) from exc
         except Exception as exc:  # a late confirmation must not be taken for the next
             _close(channel)
-            if isinstance(exc, AMQPError) and exc.reply_code == _NO_ROUTE:
+            if isinstance(exc, AMQPError) and exc.reply_code == NO_ROUTE:
                 raise ReplayError(_unroutable(exchange, key)) from exc
             raise
         self._publisher = channel

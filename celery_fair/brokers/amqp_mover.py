@@ -11,6 +11,7 @@ from uuid import uuid4
 from amqp import AccessRefused, AMQPError, NotFound, PreconditionFailed
 from amqp.exceptions import MessageNacked
 
+from celery_fair.brokers.amqp_letters import NO_ROUTE
 from celery_fair.brokers.mover import Mover, NotTakenError, history, queue_of
 from celery_fair.dead_letters.death import dead_letter_queue, described_properties, properties_of
 
@@ -32,9 +33,6 @@ _PATIENCE = 10.0
 """Seconds for a broker to take back, at the end, what it does not take now."""
 
 _WAITING = "Waiting for the broker to take back what has not started"
-
-_NO_ROUTE = 312
-"""With this RabbitMQ returns a message that no queue would have got."""
 
 _PAUSE = 0.2
 """Seconds between two tries."""
@@ -224,7 +222,7 @@ class AmqpMover(Mover):
 
 def _is_refusal(exc: Exception) -> bool:
     """Whether a broker has said so that it does not have what was published."""
-    returned = isinstance(exc, AMQPError) and exc.reply_code == _NO_ROUTE
+    returned = isinstance(exc, AMQPError) and exc.reply_code == NO_ROUTE
     return returned or isinstance(exc, AccessRefused | MessageNacked | NotFound)
 
 

@@ -28,7 +28,7 @@ from celery_fair.brokers.keyed.scripts import base_of
 from celery_fair.brokers.lanes import be_patient, waiting_in_lanes
 from celery_fair.brokers.mover import Mover, RedisMover, VirtualMover
 from celery_fair.brokers.payload import published
-from celery_fair.brokers.redis import MARK, Commands, acknowledge_held, marked
+from celery_fair.brokers.redis import MARK, Commands, marked
 from celery_fair.brokers.virtual_letters import RedisLetters, VirtualLetters
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.settings import Settings
@@ -62,14 +62,6 @@ class Broker:
 
     def __init__(self, driver: str) -> None:
         self.driver = driver
-
-    def acknowledge(self, message: Any) -> None:
-        """Acknowledge a message whose task may start only if it is still held here.
-
-        Raises:
-            Exception: whatever the transport does, or `NotHeldError`; it must not start.
-        """
-        message.ack()
 
     def impatient(self, connection: Any, patience: float) -> Any:
         """Return a connection like one that is not open yet, by which `depth` is asked."""
@@ -140,9 +132,6 @@ class RedisBroker(Broker):
     def depth(self, channel: Any, queue: str, patience: float, keyed: bool = False) -> int | None:
         """Those in its keys' lists besides, if it is shared by key."""
         return int(channel._size(queue)) + self.by_key(channel, [queue]).get(queue, 0)
-
-    def acknowledge(self, message: Any) -> None:
-        acknowledge_held(Commands(message.channel), message)
 
     def impatient(self, connection: Any, patience: float) -> Any:
         options = {"socket_timeout": patience, **(connection.transport_options or {})}

@@ -148,9 +148,8 @@ class DeadLetters:
 
 
 def _strand(message: Any) -> None:
-    feed = getattr(message, "feed", None)
-    if feed is not None and not feed.dead and not message.acknowledged:
-        feed.aside.strand(message)
+    if not (message.feed.dead or message.acknowledged):
+        message.feed.aside.strand(message)
 
 
 class Dispositions:

@@ -3,7 +3,6 @@
 from queue import Empty
 from typing import Any
 
-from celery_fair.brokers.broker import broker_of
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.source import Source
@@ -76,6 +75,3 @@ class VirtualSource(Source):
 
     def pulled(self, **options: Any) -> Feed:
         return self._pulled_kind(channel=self._connection.channel(), **options)
-
-    def acknowledge(self, message: Any) -> None:
-        broker_of(self._connection).acknowledge(message)
