@@ -21,18 +21,21 @@ def client_at(url: str, setting: str) -> Any:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        return Redis.from_url(
+        client = Redis.from_url(
             url,
             socket_timeout=_TIMEOUT,
             socket_connect_timeout=_TIMEOUT,
             retry=Retry(NoBackoff(), 0),
         )
-    except (ImportError, ValueError) as exc:
+        # An option that it does not know would be refused no sooner than when it connects.
+        client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
+    except (ImportError, TypeError, ValueError) as exc:
         missing = f"{exc}: pip install 'celery-fair[redis]'"
         why = missing if isinstance(exc, ImportError) else unread(url, exc)
         raise ImproperlyConfigured(
             f"{setting}: no client of Redis can be made for it: {why}"
         ) from None
+    return client
 
 
 def asked(

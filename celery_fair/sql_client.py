@@ -26,7 +26,7 @@ from sqlalchemy.dialects.mysql import LONGTEXT, VARBINARY
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
-from celery_fair.settings.values import unread
+from celery_fair.settings.values import ENCODED, unread
 
 T = TypeVar("T")
 
@@ -106,7 +106,10 @@ def engine_at(url: str, setting: str) -> Engine:
             execution_options={"preserve_rowcount": True},  # psycopg has forgotten it otherwise
             connect_args=_ARGUMENTS[made.drivername],
         )
-    except (ArgumentError, ValueError) as exc:  # such as a port that is no number
+        if engine.driver == "pymysql":  # it would refuse an option no sooner than when it connects
+            _, options = engine.dialect.create_connect_args(made)
+            engine.dialect.loaded_dbapi.connect(**options, defer_connect=True)
+    except (ArgumentError, TypeError, ValueError) as exc:  # such as a port that is no number
         raise ImproperlyConfigured(f"{setting}: {unread(url, exc)}") from None
     if engine.driver == "psycopg":
         event.listen(engine, "do_connect", _connected)
@@ -129,22 +132,26 @@ def asked(engine: Engine, table: Table, ask: Callable[[Any], T], unreachable: ty
     try:
         with engine.connect() as connection:
             return ask(connection)
-    except DatabaseError as exc:
-        if any(said in str(exc) for said in _WAITED):
-            raise unreachable(str(exc)) from exc
     except SQLAlchemyError as exc:
-        raise unreachable(str(exc)) from exc
+        if not isinstance(exc, DatabaseError) or any(said in str(exc) for said in _WAITED):
+            raise unreachable(_said(exc)) from exc
     try:
         with suppress(DatabaseError):  # somebody else was faster
             table.metadata.create_all(engine)
         with engine.connect() as connection:
             return ask(connection)
     except SQLAlchemyError as exc:
-        raise unreachable(str(exc)) from exc
+        raise unreachable(_said(exc)) from exc
+
+
+def _said(exc: SQLAlchemyError) -> str:
+    return str(exc).partition("\n(Background")[0]
 
 
 def _refuse_untried(url: URL, setting: str) -> None:
     shown = f"{setting} = '{url.drivername}://…'"
+    if url.host and "@" in f"{url.host}/{url.database}":  # which may be a part of the password
+        raise ImproperlyConfigured(f"{shown}: {ENCODED}")
     if url.drivername not in _ARGUMENTS:
         raise ImproperlyConfigured(
             f"{shown}: this is neither Redis nor a database, with its driver, that celery-fair is"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import fields
 from typing import Any
 
@@ -18,7 +19,8 @@ from kombu import Connection
 from celery_fair.brokers.broker import shown
 from celery_fair.groups import store_at
 from celery_fair.hidden import SECRETS
-from celery_fair.ledger import ledger_at
+from celery_fair.ledger import LedgerUnreachableError, ledger_at
+from celery_fair.operate.broker import trouble_with
 from celery_fair.redis_client import client_at
 from celery_fair.settings import Settings
 from tests.brokers import Space
@@ -49,6 +51,15 @@ def conf_with(url: str) -> dict[str, Any]:
 def test_in_a_brokers_url(url: str, said: str) -> None:
     """A slash that is not encoded ends the host."""
     assert shown(Connection(url)) == said
+
+
+def test_in_what_a_broker_says_of_a_url() -> None:
+    """Digits before a slash that is not encoded are a port; what is after it, a database."""
+    with Connection(f"redis://:7/{SECRET}@127.0.0.1/0") as connection:
+        trouble = trouble_with(connection)
+    assert trouble is not None
+    assert SECRET not in trouble
+    assert "must be percent-encoded" in trouble
 
 
 REPORT = f"""
@@ -106,6 +117,9 @@ CLIENTS: dict[str, Callable[[str], Any]] = {
         f"redis://me:{SECRET}/x@h/0",
         f"redis://me:x@{SECRET}:y@h:z",
         f"redis://me:x\u2100{SECRET}@h",
+        f"redis://me:1?{SECRET}=x@h/0",
+        f"postgresql+psycopg://me:x@{SECRET}@h/shop",
+        f"mariadb+pymysql://me:x@y/{SECRET}@h/shop",
         f"postgresql+psycopg://me:x@y:{SECRET}@h/shop",
         f"zookeeper://me:x#{SECRET}@h/groups",
         f"zookeeper://me:{SECRET}/x@h",
@@ -118,6 +132,26 @@ def test_of_a_url_that_cannot_be_read(setting: str, url: str) -> None:
     assert SECRET not in "".join(traceback.format_exception(refused.value, chain=True)).replace(
         url, ""
     )
+
+
+@pytest.mark.parametrize(
+    ("setting", "url"),
+    [
+        *((setting, "redis://127.0.0.1:1/0?foo=1") for setting in SETTINGS),
+        *((setting, "mariadb+pymysql://127.0.0.1:1/shop?foo=1") for setting in SETTINGS[:2]),
+    ],
+)
+def test_an_option_that_its_client_does_not_know(setting: str, url: str) -> None:
+    """It is refused at once, and not when somebody is asked."""
+    with pytest.raises(ImproperlyConfigured, match=f"{setting}: .*'foo'"):
+        CLIENTS[setting](url)
+
+
+def test_what_a_database_says_ends_with_what_it_says() -> None:
+    ledger = ledger_at("postgresql+psycopg://127.0.0.1:1/shop", 60)
+    with closing(ledger), pytest.raises(LedgerUnreachableError) as refused:
+        ledger.claim("w", "m", doubt=False)
+    assert "sqlalche.me" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

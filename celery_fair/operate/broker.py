@@ -8,6 +8,7 @@ from kombu import Connection
 
 from celery_fair.brokers.broker import NO_CLIENT, missing_client, shown
 from celery_fair.operate.errors import OperateError
+from celery_fair.settings.values import ENCODED
 
 _WHERE = "the app's broker_url (or in celery -b)"
 
@@ -46,9 +47,7 @@ def connection_to(opened: Callable[[], Connection]) -> Connection:
         raise OperateError(missing_client(_WHERE, exc)) from exc
     except (KeyError, ValueError, TypeError):
         raise OperateError(
-            f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; special"
-            " characters in a user name or password must be percent-encoded (an @ as %40, a / as"
-            " %2F), and a port is a number up to 65535"
+            f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; {ENCODED}"
         ) from None
 
 
@@ -65,6 +64,8 @@ def trouble_with(connection: Connection, where: str = _WHERE) -> str | None:
     except ImportError as exc:
         return missing_client(f"{where} {broker}", exc)
     except Exception as exc:  # noqa: BLE001 - each transport has errors of its own
+        if broker.endswith("…"):  # which may have a part of a password in them
+            return f"no connection to the broker {broker}, {where}: {ENCODED}"
         return (
             f"no connection to the broker {broker}: {str(exc) or type(exc).__name__}; start it, or"
             f" correct host, port, user, password and virtual host (or database) in {where}"

@@ -28,6 +28,10 @@ ByQueue = Mapping[str, Mapping[str, Any]]
 _LONGEST_NAME = 255  # bytes; AMQP's short string
 _LARGEST_COUNT = 65535  # AMQP's prefetch count is a short
 _LARGEST_BURST = 1_000_000
+ENCODED = (
+    "special characters in a user name or password must be percent-encoded (an @ as %40, a / as"
+    " %2F), a port is a number up to 65535, and options are those that its client knows"
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://?")
 _ADDRESS = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]+)):(?P<port>[0-9]{1,5})"
@@ -144,7 +148,7 @@ def _imported(where: str, path: str) -> Any:
     module, _, attribute = path.replace(":", ".").rpartition(".")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as exc:
+    except (ImportError, AttributeError, TypeError, ValueError) as exc:  # TypeError: ".costs"
         raise ImproperlyConfigured(f"{where}: cannot import {path!r}: {exc}") from exc
 
 
@@ -185,12 +189,7 @@ def harmless(url: Any) -> str:
 
 def unread(url: str, exc: Exception) -> str:
     """Return why a URL cannot be read: as the error says, unless it may show a password."""
-    if "@" not in url:
-        return str(exc)
-    return (
-        "special characters in a user name or password must be percent-encoded (an @ as %40, a / as"
-        " %2F), and a port is a number up to 65535"
-    )
+    return ENCODED if "@" in url else str(exc)
 
 
 def _listening(value: Any) -> Address:

@@ -47,6 +47,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fair_keys": {"jobs": {"lane": 3}}}, "unknown option 'lane'; there are: burst, key,"),
     ({"fair_keys": {"jobs": {"key": 5}}}, "must be a callable"),
     ({"fair_keys": {"jobs": {"key": "no.such.thing"}}}, "cannot import 'no.such.thing'"),
+    ({"fair_keys": {"jobs": {"key": ".such.thing"}}}, "['key']: cannot import '.such.thing'"),
     ({"fair_keys": {"jobs": {"weight": 0}}}, "must be a number from 1e-06 to 1e+06, not 0"),
     ({"fair_keys": {"jobs": {"weight": float("nan")}}}, "must be a number from"),
     ({"fair_keys": {"jobs": {"weight": 1e-12}}}, "must be a number from"),
