@@ -141,6 +141,9 @@ def test_targets_are_in_the_order_of_the_table_and_of_their_importance() -> None
     assert list(found.targets.of) == ["c", "b", "a"]
     assert found.targets.of["a"] == (0.99, 120.0)
     assert found.targets[1:] == (False, 0.01)
+    parted = settings_of(queues=TARGETS, partitions={"b": {"partitions": 2}})
+    assert parted.targets is not None
+    assert list(parted.targets.of) == ["b.0", "b.1", "a"]
     other = settings_of(queues=TARGETS, overload="proportion", floor=0.05)
     assert other.targets is not None
     assert other.targets[1:] == (True, 0.05)

@@ -81,17 +81,19 @@ def with_partitions(
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the queue, the option, and what is allowed.
     """
-    taken = dict(queues)
-    for name, queue in partitioned.items():
+    taken = dict[str, Mapping[str, Any]]()
+    for name in dict.fromkeys([*queues, *partitioned]):  # of targets the first is kept first
+        options, queue = queues.get(name, {}), partitioned.get(name)
+        if queue is None:
+            taken[name] = options
+            continue
         if name in logical:
             raise ImproperlyConfigured(f"fair_partitions: {name!r} is a logical queue already")
-        options = _serial(queue, taken.pop(name, {}))
-        for partition in queue.queues:
-            if partition in taken:
-                raise ImproperlyConfigured(
-                    f"fair_queues: {partition!r} is a partition; give options to {name!r}"
-                )
-            taken[partition] = options
+        if named := queues.keys() & set(queue.queues):
+            raise ImproperlyConfigured(
+                f"fair_queues: {min(named)!r} is a partition; give options to {name!r}"
+            )
+        taken |= dict.fromkeys(queue.queues, _serial(queue, options))
     return taken
 
 
