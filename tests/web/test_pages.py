@@ -202,7 +202,7 @@ def keyed(redis_space: Space) -> Iterator[tuple[Visit, KeyedLists]]:
     with Connection(redis_space.url) as connection:
         channel = connection.default_channel
         lists = KeyedLists(channel, Commands(channel), Settings.of(site.app).keys["jobs"])
-        for tenant in ("acme", HOSTILE):
+        for tenant in ("acme", HOSTILE.replace("/", "%2F")):
             for _ in range(3):
                 lists.put(tenant, "", "", "{}")
         yield Visit(site), lists
@@ -210,7 +210,7 @@ def keyed(redis_space: Space) -> Iterator[tuple[Visit, KeyedLists]]:
 
 def test_keys_are_shown_as_text(keyed: tuple[Visit, KeyedLists]) -> None:
     visit, _ = keyed
-    for path in ("/keys", f"/key?queue=jobs&key={quote(HOSTILE)}"):
+    for path in ("/keys", f"/key?queue=jobs&key={quote(HOSTILE.replace('/', '%2F'))}"):
         text = visit.get(path).text
         assert "<img" not in text
         assert escape(SHOWN) in text
@@ -232,6 +232,25 @@ def test_a_key_is_given_another_weight_and_has_it_taken_back(
     assert visit.post("/key", {**back, "step": "do"}).status_code == 303
     found = lists.look("acme")[2][0]
     assert (found.weight, found.limits.max_in_flight) == (1, None)
+
+
+def test_a_burst_is_taken_back(keyed: tuple[Visit, KeyedLists]) -> None:
+    visit, lists = keyed
+    lists.set("acme", {"rate": 10.0, "burst": 5})
+    form = {"queue": "jobs", "key": "acme", "burst": "7", "step": "do"}
+    for burst in (7, 5):
+        assert visit.post("/key", form).status_code == 303
+        assert lists.look("acme")[2][0].limits.burst == burst
+        form = {**visit.site.log.recent()[0].back, "step": "do"}
+
+
+def test_a_key_that_there_is_no_page_of(keyed: tuple[Visit, KeyedLists]) -> None:
+    visit, _ = keyed
+    nowhere = visit.get("/keys?queue=other")
+    assert (nowhere.status_code, "no queue" in nowhere.text) == (404, True)
+    part = visit.get("/key?queue=jobs&key=acme/user-7")
+    assert (part.status_code, "is a part of" in part.text) == (409, True)
+    assert "shared by key" in Visit(site_of({})).get("/keys").text
 
 
 def test_a_key_is_paused(keyed: tuple[Visit, KeyedLists]) -> None:

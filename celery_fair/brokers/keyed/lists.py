@@ -165,7 +165,7 @@ class KeyedLists(KeyedScripts):
 def _backlog(tenant: bytes, weight: bytes, waiting: int, parts: int, *rest: Any) -> Backlog:
     """As look.lua says it."""
     ahead, started, running, cap, rate, burst, held, before = rest
-    limits = KeyLimits(int(cap) if cap else None, float(rate) if rate else None, float(burst))
+    limits = KeyLimits(int(cap) if cap else None, float(rate) if rate else None, int(burst))
     return Backlog(
         tenant.decode(),
         float(weight),

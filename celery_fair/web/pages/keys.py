@@ -6,6 +6,8 @@ What is changed is kept for all workers, as by ``fair keys set`` and ``fair keys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from celery_fair.brokers.keyed.lists import Backlog
 from celery_fair.operate.keys import (
     live_options,
@@ -35,12 +37,14 @@ class KeyPages:
         queues = sorted(self._site.settings.keys)
         queue = query.get("queue") or (queues[0] if queues else "")
         if queue not in queues:
+            if queue:
+                raise HTTPException(404, f"There is no queue {queue!r} in fair_keys.")
             return {"queues": queues, "queue": "", "found": {}, "trouble": ""}
         return {"queues": queues, "queue": queue, **self._watched.of(queue)._asdict()}
 
     def key(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Fill in the page of one key, and why its messages do not start."""
-        queue, key = query.get("queue", ""), query.get("key", "")
+        queue, key = query.get("queue", ""), whole_tenant(query.get("key", ""), "look at the whole")
         with opened(self._site.app, queue) as keys:
             found, _ = keys.backlog(key)
         return {"queue": queue, "key": key, "found": found, "why": why(queue, found)}
