@@ -70,7 +70,7 @@ def filtering(command: Callable[..., T]) -> Callable[..., T]:
         help="Only those of this time or later: ISO, or an age such as 90s, 30m, 2h, 3d.",
     )
     @click.option(
-        "--before", metavar="WHEN", callback=parsed_by(parsed_time), help="Only those of before."
+        "--before", metavar="WHEN", callback=parsed_by(parsed_time), help="Only older ones."
     )
     @wraps(command)
     def filtered(*args: Any, **given: Any) -> T:

@@ -190,7 +190,9 @@ def shrink_keys(queue: str, yes: bool) -> Outcome:
         with stoppable() as stop:
             removed = keys.shrink(stop)
     lines = [f"{removed.count} empty lanes of {queue} are removed, {removed.left} are left"]
-    if removed.left:
+    if removed.left and removed.interrupted:
+        lines.append("this was interrupted; say it again")
+    elif removed.left:
         last = f"{register(queue)}.{removed.left - 1}"
         lines.append(
             f"{last} is not empty, and lanes are numbered without gaps: `fair keys merge {queue}`"

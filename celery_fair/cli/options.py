@@ -4,7 +4,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -94,11 +93,6 @@ class Outcome(NamedTuple):
 
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-
-def moment(seconds: float) -> str:
-    """Return a time, in seconds since 1970, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -6,9 +6,10 @@ from dataclasses import asdict
 import click
 
 from celery_fair.cli.groups import Group
-from celery_fair.cli.options import Outcome, moment, outcome, table, the_app
+from celery_fair.cli.options import Outcome, outcome, table, the_app
 from celery_fair.operate import partitions as operate
 from celery_fair.operate.text import escaped
+from celery_fair.pipeline.cells import moment
 
 _HEADS = ["partition", "group", "owner", "next", "token", "since", "waiting"]
 

@@ -12,7 +12,6 @@ from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import interruptible
 from celery_fair.cli.options import Seconds, the_app
 from celery_fair.operate.broker import connection_to
-from celery_fair.settings import Settings
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -76,7 +75,6 @@ def web(ctx: click.Context, /, **given: Any) -> None:
     if ctx.invoked_subcommand is not None:
         return
     app = the_app()
-    Settings.of(app)
     with connection_to(app.connection_for_read):
         pass
     try:

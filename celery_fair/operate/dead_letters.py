@@ -177,7 +177,7 @@ class Provable:
         self._published: dict[tuple[str, int], float] = {}
         try:
             lines = path.read_text().splitlines()
-        except OSError as exc:
+        except (OSError, UnicodeDecodeError) as exc:
             raise ValueError(f"{path}: {exc}") from exc
         for number, line in enumerate(lines, start=1):
             try:

@@ -17,6 +17,11 @@ def columns(text: str) -> list[tuple[str, str]]:
     return [(head, name or head) for head, _, name in words]
 
 
+def moment(seconds: float) -> str:
+    """Return a time, in seconds since 1970, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
 def cell(row: Mapping[str, Any], name: str) -> Any:
     """Return what stands in a column: parts as such; None if it is not known."""
     if name == "key" and "tenant" in row:
@@ -25,9 +30,7 @@ def cell(row: Mapping[str, Any], name: str) -> Any:
     if name in _PARTS and value is not None:
         return f"{value:+.2%}" if name == "deviation" else f"{value:.2%}"
     if name in _TIMES and value is not None:
-        if math.isinf(value):
-            return None
-        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        return None if math.isinf(value) else moment(value)
     if isinstance(value, dict):
         return ", ".join(f"{n} {each}" for each, n in sorted(value.items()))
     return value

@@ -132,6 +132,13 @@ def test_a_file_that_proves_nothing(redis_box: Box, tmp_path: Path, line: str) -
     assert redis_box.ids() == ["t1"]
 
 
+def test_a_file_of_bytes_proves_nothing(redis_box: Box, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\x80")
+    outcome = redis_box.run("replay", "--provable", str(tmp_path / "file"))
+    assert outcome.exit_code == 2
+    assert f"{tmp_path / 'file'}: 'utf-8' codec" in outcome.stderr
+
+
 def test_provable_names_the_letters_alone(redis_box: Box, tmp_path: Path) -> None:
     outcome = redis_box.run("replay", "t1", "--provable", proven(tmp_path, "t1"))
     assert outcome.exit_code == 2

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from kombu import Connection, Exchange, Queue
 from celery_fair.brokers.amqp_mover import AmqpMover
 from celery_fair.brokers.depths import depths_of
 from celery_fair.brokers.lanes import LaneChooser, Lanes, lane
-from celery_fair.cli import fair
+from celery_fair.cli import fair, key_messages
 from celery_fair.routing import floods
 from celery_fair.settings import KeyedQueue
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
@@ -477,7 +477,9 @@ def test_putting_back_ends_while_others_sort(
 
 
 @pytest.mark.parametrize("arguments", [{}, QUORUM], ids=["classic", "quorum"])
-def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> None:
+def test_empty_lanes_are_removed(
+    space: Space, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With their marks, from the last to the first that is not empty; no message is."""
     queue = Queue(QUEUE, queue_arguments=arguments)
     with publisher(space.url, task_queues=[queue]) as app:
@@ -494,6 +496,11 @@ def test_empty_lanes_are_removed(space: Space, arguments: dict[str, Any]) -> Non
             for number in (0, 2):
                 connection.default_channel.queue_purge(f"jobs.fair.{number}")
         assert run("shrink", QUEUE).exit_code == 2  # not asked, and nobody says that all is stopped
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(key_messages, "stoppable", lambda: nullcontext(lambda: True))
+            shrunk = run("shrink", QUEUE, "--yes")
+        assert shrunk.exit_code == 1
+        assert "3 are left\nthis was interrupted; say it again\n" in shrunk.stdout
         shrunk = run("shrink", QUEUE, "--yes")
         left = json.loads(run("list", QUEUE, "--json").stdout)["lanes"]
         assert (shrunk.exit_code, left) == (1, 2)

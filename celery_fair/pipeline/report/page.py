@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from celery_fair.pipeline.cells import cell, columns
+from celery_fair.pipeline.cells import cell, columns, moment
 from celery_fair.pipeline.report.figures import Figures, Row
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 848, 12, 272
@@ -58,7 +58,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(cell=_cell, columns=columns, moment=_moment, short=_short)
+    made.filters.update(cell=_cell, columns=columns, moment=moment, short=_short)
     return made
 
 
@@ -83,10 +83,6 @@ def _cell(row: Row, name: str) -> str:
     if value is None:
         return "–"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _short(name: str) -> str:
