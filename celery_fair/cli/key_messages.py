@@ -13,6 +13,7 @@ from celery_fair.cli.interrupt import in_steps, stoppable
 from celery_fair.cli.keys import key_argument, keys_group
 from celery_fair.cli.options import Outcome, outcome, the_app
 from celery_fair.operate.keys import Moved, opened, shown_key, waiting_by_key
+from celery_fair.operate.text import counted
 
 _as_json = outcome("Print an object as JSON.")
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -189,7 +190,8 @@ def shrink_keys(queue: str, yes: bool) -> Outcome:
             click.confirm(asked, abort=True, err=True)
         with stoppable() as stop:
             removed = keys.shrink(stop)
-    lines = [f"{removed.count} empty lanes of {queue} are removed, {removed.left} are left"]
+    lanes = counted(removed.count, "empty lane", "empty lanes")
+    lines = [f"{lanes} of {queue} removed, {removed.left} left"]
     if removed.left and removed.interrupted:
         lines.append("this was interrupted; say it again")
     elif removed.left:

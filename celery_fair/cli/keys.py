@@ -8,15 +8,8 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
-from celery_fair.operate.keys import (
-    Listing,
-    live_options,
-    opened,
-    shown_key,
-    whole_tenant,
-    why,
-)
-from celery_fair.operate.text import duration, escaped, figure
+from celery_fair.operate.keys import Listing, live_options, opened, shown_key, whole_tenant, why
+from celery_fair.operate.text import counted, duration, escaped, figure
 
 T = TypeVar("T")
 
@@ -118,9 +111,9 @@ def list_keys(queue: str, top: int) -> Outcome:
 
 def lines_of(queue: str, found: Listing) -> Iterator[str]:
     """Yield whose messages wait, as lines."""
-    said = f"{queue}: {found.keys} keys have messages waiting"
+    said = f"{queue}: {counted(found.keys, 'key has', 'keys have')} messages waiting"
     if found.unsorted:
-        said += f", and {found.unsorted} messages are unsorted yet"
+        said += f", and {counted(found.unsorted, 'message is', 'messages are')} unsorted yet"
     if found.lanes is not None:
         said += f"; {found.front} wait in the queue itself, the others in its {found.lanes} lanes"
     yield from map(escaped, filter(None, [said, found.trouble]))
@@ -163,7 +156,8 @@ def show_key(queue: str, key: str) -> Outcome:
         found, unsorted = keys.backlog(tenant)
     lines = [why(queue, found)]
     if unsorted:
-        lines.append(f"{unsorted} messages are unsorted yet, of whichever key")
+        said = counted(unsorted, "message is", "messages are")
+        lines.append(f"{said} unsorted yet, of whichever key")
     return Outcome({**found.as_dict(), "unsorted": unsorted}, lines)
 
 

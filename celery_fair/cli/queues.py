@@ -149,6 +149,7 @@ def explain(workers: Workers, queue: str) -> Outcome:
     no_message  nothing is at the worker: the queue is empty, or its refill is on the way
     no_credit   its credit is used up, and others have their turn
     class       queues of higher classes have messages, and go first
+    urgent      what is urgent for its target goes first; it names those queues
     no_slot     every slot of the pool is busy; it says who has their turn before it
     leash       its rate allows no start yet; the answer says when it will
     cap         as many of its tasks run as may (max_in_flight)

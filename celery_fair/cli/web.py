@@ -44,7 +44,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     help="A name that browsers know this server by, besides its address; may be repeated.",
 )
-@click.option("--root-path", metavar="PATH", default="", help="The proxy's path to it: /fair.")
+@click.option("--root-path", metavar="PATH", default="", help="A path that a proxy strips: /fair.")
 @click.option(
     "--action-log", metavar="FILE", type=_FILE, help="Write each change to the end of this."
 )

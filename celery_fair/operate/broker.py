@@ -65,7 +65,7 @@ def trouble_with(connection: Connection, where: str = _WHERE) -> str | None:
         return missing_client(f"{where} {broker}", exc)
     except Exception as exc:  # noqa: BLE001 - each transport has errors of its own
         if broker.endswith("…"):  # which may have a part of a password in them
-            return f"no connection to the broker {broker}, {where}: {ENCODED}"
+            return f"no connection to the broker {broker}; correct {where}: {ENCODED}"
         return (
             f"no connection to the broker {broker}: {str(exc) or type(exc).__name__}; start it, or"
             f" correct host, port, user, password and virtual host (or database) in {where}"

@@ -500,11 +500,11 @@ def test_empty_lanes_are_removed(
             interrupted.setattr(key_messages, "stoppable", lambda: nullcontext(lambda: True))
             shrunk = run("shrink", QUEUE, "--yes")
         assert shrunk.exit_code == 1
-        assert "3 are left\nthis was interrupted; say it again\n" in shrunk.stdout
+        assert "s of jobs removed, 3 left\nthis was interrupted; say it again\n" in shrunk.stdout
         shrunk = run("shrink", QUEUE, "--yes")
         left = json.loads(run("list", QUEUE, "--json").stdout)["lanes"]
         assert (shrunk.exit_code, left) == (1, 2)
-        assert "1 empty lanes of jobs are removed, 2 are left" in shrunk.stdout
+        assert "1 empty lane of jobs removed, 2 left" in shrunk.stdout
         assert "jobs.fair.1 is not empty" in shrunk.stdout
         waits = sum(waiting(space).values())
         run("merge", QUEUE)

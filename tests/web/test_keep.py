@@ -45,6 +45,8 @@ def test_a_change_is_kept_and_taken_back(redis_space: Space, start_worker: Start
         assert visit.post("/queue", fields).status_code == 303
 
     assert 'name="keep"' in visit.get("/queue?name=bulk").text
+    seen = visit.post("/queue", {"name": "bulk", "quantum": "7"}).text
+    assert "To keep it, go back and tick <i>Keep it</i>" in seen
     with keeping(redis_space) as kept:
         kept.keep("bulk", {"quantum": 3, "prefetch": 9})
         seen = visit.post("/queue", {"name": "bulk", "quantum": "7", "keep": "yes"}).text

@@ -12,7 +12,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery_fair.brokers.broker import shown
 from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
 from celery_fair.operate.errors import InvalidRequestError, OperateError
-from celery_fair.operate.text import escaped
+from celery_fair.operate.text import counted, escaped
 from celery_fair.settings import Settings
 
 _MINUTE = 60.0
@@ -290,7 +290,8 @@ def why(queue: str, found: Backlog) -> str:
     if not found.waiting:
         held = f"; {_reason(found)}" if found.reason else ""
         return f"{who} has nothing waiting in {queue}{held}"
-    return f"{who} has {found.waiting} messages waiting in {queue}: {_reason(found)}"
+    waiting = counted(found.waiting, "message", "messages")
+    return f"{who} has {waiting} waiting in {queue}: {_reason(found)}"
 
 
 def _reason(found: Backlog) -> str:
@@ -306,5 +307,5 @@ def _reason(found: Backlog) -> str:
     if found.before is None:
         return "its turn comes by its tag, as each worker has it"
     if found.before:
-        return f"{found.before} keys come before it"
+        return f"{counted(found.before, 'key comes', 'keys come')} before it"
     return "it is next, when a slot is free"
