@@ -254,22 +254,27 @@ def others(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
     A law is tried on each broker, or, where it is `either_broker`, on the one that this names, or
     queues that its test names, on one, and which that is differs from test to test. A case that a
-    fault names stays.
+    fault names stays, and is then that one.
     """
     named = {test for fault in read() for test in fault.tests}
     alike = defaultdict(list)
+    shown = set()
     for item in items:
         words = case(item)
-        if item.nodeid in named or item.get_closest_marker("wide"):
+        law = item.nodeid.partition("[")[0], frozenset(words - CROSSED)
+        if item.nodeid in named:
+            shown.add(law)
+            continue
+        if item.get_closest_marker("wide"):
             continue
         marker = item.get_closest_marker("either_broker")
         if marker and words & OTHER_THAN[marker.args[0] if marker.args else "rabbitmq"]:
             yield item
         elif words & CROSSED:
-            law = item.nodeid.partition("[")[0], frozenset(words - CROSSED)
             alike[law].append(item)
-    for (test, _), cases in alike.items():
-        del cases[crc32(test.encode()) % len(cases)]
+    for law, cases in alike.items():
+        if law not in shown:
+            del cases[crc32(law[0].encode()) % len(cases)]
         yield from cases
 
 
