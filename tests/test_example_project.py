@@ -111,6 +111,7 @@ def test_fair(shop: Shop, work: Callable[[str], Process]) -> None:
     assert '"fair": {' in told.stdout, told.stderr
 
 
+@pytest.mark.wide
 def test_targets(shop: Shop, work: Callable[[str], Process]) -> None:
     """What has a target goes first; of the others each has its floor."""
     shop.publish(1000)
@@ -124,6 +125,7 @@ def test_targets(shop: Shop, work: Callable[[str], Process]) -> None:
     assert "95% < 500ms" in told.stdout, told.stdout + told.stderr
 
 
+@pytest.mark.wide
 def test_worker_finishes_everything(
     shop: Shop, space: Space, work: Callable[[str], Process]
 ) -> None:

@@ -145,7 +145,7 @@ def test_that_leaves():
 """
 
 
-@pytest.mark.parametrize("processes", [pytest.param("0", marks=pytest.mark.wide), "1"])
+@pytest.mark.parametrize("processes", ["0", pytest.param("1", marks=pytest.mark.wide)])
 def test_what_is_left_behind_fails_the_run(tmp_path: Path, processes: str) -> None:
     done = run_pytest(tmp_path, LEAVES_BEHIND, "-n", processes)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -211,6 +211,7 @@ def test_the_run_goes_on_ignoring_them(pytestconfig):
 """
 
 
+@pytest.mark.wide
 def test_a_run_in_the_background(tmp_path: Path) -> None:
     """Under nohup, or a CI server: it goes on when it is asked to end, and its children end."""
     (tmp_path / "conftest.py").write_text("from tests.conftest import _children_hear_signals")

@@ -46,6 +46,7 @@ def test_waits_are_shorter(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.wide
 def test_a_target_in_place_of_quanta(tmp_path: Path) -> None:
     done = run_demo(tmp_path, "--json", "--seconds", "1.5", "--target", "95% < 0.5s")
     assert (done.returncode, done.stderr) == (0, "")

@@ -40,6 +40,9 @@ MOST_SLEEP = 0.1
 """Of its time; so it keeps nine tenths of its speed."""
 
 
+@pytest.mark.parametrize(
+    "space", ["rabbitmq", pytest.param("redis", marks=pytest.mark.wide)], indirect=True
+)
 def test_worker_never_sleeps_on_a_backlog(space: Space, start_worker: StartWorker) -> None:
     published = publish_evenly(RESERVE, space.url)
     worker = start_worker(space, queues=[*SATURATED, TENTH], conf=FAIR)

@@ -141,8 +141,9 @@ def heard(space: Space, start_worker: StartWorker, folder: Path, pool: str, way:
     return sorted(events, key=repr)
 
 
+@pytest.mark.wide
 @pytest.mark.newest  # before, Celery loses some of them now and then where there are threads
-@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_a_monitor_hears_the_same(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path, pool: str
 ) -> None:

@@ -19,6 +19,9 @@ SEED = 16
 
 
 @pytest.mark.parametrize(
+    "space", ["rabbitmq", pytest.param("redis", marks=pytest.mark.wide)], indirect=True
+)
+@pytest.mark.parametrize(
     "way", [WAYS[0], *(pytest.param(way, marks=pytest.mark.wide) for way in WAYS[1:])], ids=str
 )
 def test_hostile_messages(space: Space, start_worker: StartWorker, way: Way) -> None:

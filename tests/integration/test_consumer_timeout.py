@@ -115,7 +115,10 @@ def test_what_waits_for_the_event_log(
     assert left(place, "a", "dead-letters") == 0
 
 
-@pytest.mark.parametrize("task", ["plain", "before", "confirmed"])
+@pytest.mark.parametrize(
+    "task",
+    ["plain", *(pytest.param(task, marks=pytest.mark.wide) for task in ("before", "confirmed"))],
+)
 def test_while_the_loop_stands_still(
     place: Space, start_worker: StartWorker, gate: Gate, task: str
 ) -> None:
@@ -147,7 +150,7 @@ def test_what_goes_back_before_its_eta_starts_once(
     assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("task", ["plain", "before"])
+@pytest.mark.parametrize("task", [pytest.param("plain", marks=pytest.mark.wide), "before"])
 def test_what_waits_for_its_eta_when_its_queue_is_cancelled(
     place: Space, start_worker: StartWorker, task: str
 ) -> None:
@@ -203,7 +206,7 @@ def test_what_is_said_when_a_cancelled_queue_loses_its_channel(
     assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("task", ["keyed", "keyed_once"])
+@pytest.mark.parametrize("task", [pytest.param("keyed", marks=pytest.mark.wide), "keyed_once"])
 def test_what_waits_behind_its_key(
     place: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, task: str
 ) -> None:

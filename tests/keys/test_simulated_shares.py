@@ -137,11 +137,13 @@ def test_shares_where_a_slot_is_seldom_free() -> None:
     assert error(World(FLOODS, seconds=5.0).run(50 * round(TOGETHER))) <= 0.025
 
 
+@pytest.mark.wide
 def test_without_a_word_chance_adds_up() -> None:
     worlds = [World(FLOODS, seconds=0.05, told=False, seed=seed) for seed in range(3)]
     assert max(error(world.run(100 * round(TOGETHER))) for world in worlds) > 0.03
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("seconds", "tenants"), [(0.005, 200), (0.05, 100)])
 def test_the_nights_work_of_many_tenants(seconds: float, tenants: int) -> None:
     names = dict.fromkeys([f"tenant{number}" for number in range(tenants)], 1.0)
