@@ -56,7 +56,7 @@ def test_messages_that_come_during_a_shutdown(space: Space, start_worker: StartW
     """Each starts once, in this worker or in the next, however close to the end it came."""
     ids: list[str] = []
     with ThreadPoolExecutor(1) as aside:
-        for _ in range(4):
+        for _ in range(2):
             worker = start_worker(space, pool="threads", queues=QUEUES, conf=FAIR)
             sending = aside.submit(
                 lambda: [publish(space.url, {"a": 1, "b": 1}).all() for _ in range(100)]
@@ -95,7 +95,9 @@ def test_idle_worker_stops_at_once(space: Space, start_worker: StartWorker, pool
     assert "Traceback" not in worker.log()
 
 
-@pytest.mark.parametrize("conf", [FAIR, LATE], ids=["early", "late"])
+@pytest.mark.parametrize(
+    "conf", [pytest.param(FAIR, id="early"), pytest.param(LATE, id="late", marks=pytest.mark.wide)]
+)
 def test_cold_shutdown(
     space: Space, start_worker: StartWorker, gate: Gate, conf: dict[str, object]
 ) -> None:
@@ -116,6 +118,9 @@ def test_cold_shutdown(
     assert left(space, *QUEUES) == back
 
 
+@pytest.mark.parametrize(
+    "space", ["rabbitmq", pytest.param("redis", marks=pytest.mark.wide)], indirect=True
+)
 def test_remote_shutdown(space: Space, start_worker: StartWorker) -> None:
     worker = start_worker(space, queues=QUEUES, conf=FAIR)
     assert worker.control("ping")  # on Redis a command that comes too early is lost

@@ -105,6 +105,7 @@ def test_what_has_not_started_runs(
     wait_equal(lambda: left(space, *QUEUES), 0)
 
 
+@pytest.mark.wide
 def test_a_ledger_that_was_emptied_proves_nothing(
     space: Space, start_worker: StartWorker, gate: Gate, dead_letters: DeadLetters, ledger: str
 ) -> None:
@@ -128,17 +129,17 @@ def test_a_ledger_that_was_emptied_proves_nothing(
 
 @pytest.mark.parametrize(
     "ledger",
-    ["beside", "postgresql", pytest.param("mariadb", marks=pytest.mark.wide)],
+    ["beside", *(pytest.param(name, marks=pytest.mark.wide) for name in ("postgresql", "mariadb"))],
     indirect=True,
 )
 @pytest.mark.either_broker
 def test_of_the_same_work_one_starts(
     space: Space, start_worker: StartWorker, dead_letters: DeadLetters, ledger: str
 ) -> None:
-    """Ten orders, each of them published ten times, for eight workers; who ordered is a tenant."""
+    """Ten orders, each of them published ten times, for four workers; who ordered is a tenant."""
     workers = [
         start_worker(space, wait=False, app=APP, queues=QUEUES, conf={"fair_ledger": ledger})
-        for _ in range(8)
+        for _ in range(4)
     ]
     for worker in workers:
         worker.wait_ready()

@@ -112,7 +112,8 @@ def share(page: Page, queue: str) -> float:
 def test_shares_move_after_a_quantum_is_set(
     server: str, worker: WorkerProcess, module_space: Space, page: Page
 ) -> None:
-    publish(module_space.url, {"left": 8_000, "right": 8_000}, "nap", [0.02])
+    backlog = {"left": 4_000, "right": 4_000}
+    publish(module_space.url, backlog, "nap", [0.04], persistent=False)
     page.goto(f"{server}/queues")
     wait_for(lambda: 40 < share(page, "left") < 60, 60, lambda: page.inner_text("main"))
     expect(page.locator(".plot canvas")).to_be_visible()
@@ -134,6 +135,7 @@ def test_shares_move_after_a_quantum_is_set(
     assert worker.inspect("_request", "fair_status")["left"]["quantum"] == 10
 
 
+@pytest.mark.either_broker
 def test_a_dead_letter_is_replayed_and_runs(
     server: str, worker: WorkerProcess, module_space: Space, page: Page
 ) -> None:
