@@ -153,6 +153,7 @@ def test_what_is_no_warehouse(tmp_path: Path) -> None:
         assert f"{folder} is no warehouse; fill one first" in refused.stderr
 
 
+@pytest.mark.wide
 def test_a_log_that_is_none(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     logs.write("other.jsonl", ['{"some": "other log"}'])
     ingested = run("ingest", logs.folder, tmp_path / "warehouse")

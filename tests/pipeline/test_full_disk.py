@@ -50,6 +50,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
+@pytest.mark.wide
 def test_a_disk_that_is_full(
     spark: SparkSession, logs: Logs, version_1: Path, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def test_lines_that_end_as_on_windows(spark: SparkSession) -> None:
     assert [row["seq"] for row in read[:3]] == [0, 1, 2]
 
 
+@pytest.mark.wide
 def test_names_that_look_like_what_they_are_not(spark: SparkSession) -> None:
     names = ["} {", '"} {"', "\\", "a,b", "line\nline", "{}{}"]
     process = Process().boots(0)
@@ -130,6 +131,7 @@ def test_an_event_that_is_read_twice_is_one(spark: SparkSession) -> None:
     assert sorted(row["seq"] for row in found.collect()) == [0, 1, 2]
 
 
+@pytest.mark.wide
 def test_who_is_taken_for_dead_and_goes_on(spark: SparkSession) -> None:
     process = Process().boots(0)
     process.ends(1, "dead")

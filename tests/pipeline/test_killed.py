@@ -18,6 +18,8 @@ from tests.pipeline.planted import Logs, Process
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.wide
+
 STEPS = {
     "begun": (Warehouse, "split"),
     "staged": (Path, "rename"),
@@ -27,9 +29,6 @@ STEPS = {
     "published": (Warehouse, "discard"),
 }
 """What it was about to do."""
-
-# One of them is as good as another for what is left and goes; each is another moment.
-WIDE = STEPS.keys() - {"drafted"}
 
 
 def left(warehouse: Warehouse) -> set[str]:
@@ -45,10 +44,7 @@ def ids(warehouse: Warehouse) -> set[str]:
     return {row["id"] for row in present.table("attempts").collect()}
 
 
-@pytest.mark.parametrize(
-    "step",
-    [pytest.param(step, marks=pytest.mark.wide if step in WIDE else ()) for step in STEPS],
-)
+@pytest.mark.parametrize("step", STEPS)
 def test_a_driver_is_killed(spark: SparkSession, logs: Logs, version_1: Path, step: str) -> None:
     """What was there can be read; the next run takes in all there is, and clears up."""
     warehouse = Warehouse(spark, version_1)

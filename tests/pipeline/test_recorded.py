@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from celery_fair.core.gate import SLACK
@@ -143,6 +144,7 @@ def test_options_change_in_the_midst() -> None:
     assert after == [("a", 8), ("a", 9), ("b", 10), ("a", 11 + SLACK)]
 
 
+@pytest.mark.wide
 def test_slots_are_those_of_who_is_heard_of(spark: SparkSession) -> None:
     silent = worker(0, plain())
     silent.beats(3, concurrency=1)

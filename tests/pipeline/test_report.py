@@ -200,6 +200,7 @@ def test_what_is_left_out_is_told() -> None:
     assert "are shown" not in page(shown())
 
 
+@pytest.mark.wide
 def test_a_chart_shows_all_of_the_time(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
