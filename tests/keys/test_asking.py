@@ -148,7 +148,7 @@ class Feed:
         self.calls: list[Callable[[], object]] = []
         lanes = Lanes(lambda: None, Queue("jobs"), 8)
         watch: Any = LaneWatch(lanes, None)  # type: ignore[arg-type]
-        watch.found.append((0, depth, ("a", "")))
+        watch.found[0] = depth, ("a", "")
         watch.start = watch.stop = lambda *_, **__: None
         self.closed: list[Any] = []
         parts = KeyedParts(
@@ -306,6 +306,15 @@ def test_a_lane_of_another_key_is_charged_to_that() -> None:
         tags = feed.choice.tags.tenants
         assert "a" not in tags
         assert (tags.tag("b") or 0.0) >= 1.5  # two messages, the first of which costs half at least
+
+
+def test_a_lane_that_is_found_again_is_not_new() -> None:
+    """Nothing is taken out for as long as its queue is paused, say."""
+    lanes = Lanes(lambda: None, Queue("jobs"), 8)
+    watch = LaneWatch(lanes, None)  # type: ignore[arg-type]
+    for depth in range(9, 99):
+        watch._take_in({0: depth, 1: 0, 2: depth})
+    assert watch.found == {0: (9, None), 2: (9, None)}
 
 
 def test_the_front_is_looked_into_while_all_lanes_wait() -> None:

@@ -261,8 +261,8 @@ def test_lanes_are_found_that_no_register_has(space: Space, app: Celery, gone: i
         watch, found = LaneWatch(lanes, mover), Counter[int]()
 
         def depths() -> dict[int, int]:
-            while watch.found:
-                number, depth, _ = watch.found.popleft()
+            for number in list(watch.found):
+                depth, _ = watch.found.pop(number)
                 found[number] = found[number] or depth
             return dict(found)
 

@@ -13,7 +13,6 @@ killed is delivered again.
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Event, Thread
@@ -73,8 +72,8 @@ class LaneWatch:
         mover: moves what the thread has taken out of the front; for the thread alone.
 
     Attributes:
-        found: lanes that have messages, to be taken out: their numbers, how many, and whose, if
-            that is known.
+        found: lanes that have messages, by number, to be taken out: how many, and whose, if that is
+            known. What is found of one again, while it is there, is not new.
     """
 
     def __init__(self, lanes: Lanes, mover: AmqpMover) -> None:
@@ -82,7 +81,7 @@ class LaneWatch:
         self._queue = lanes.queue
         self._mover = mover
         self._chooser = LaneChooser(lanes)
-        self.found: deque[tuple[int, int, Key | None]] = deque()
+        self.found: dict[int, tuple[int, Key | None]] = {}
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
         self._spare: dict[int, None] = {}  # the same, of those for keys that are to wait
         self._held: Any = None  # a message that is being sorted
@@ -195,19 +194,17 @@ class LaneWatch:
 
     def _take_in(self, depths: Mapping[int, int]) -> None:
         now = monotonic()
-        found = False
         for number, depth in depths.items():
             if depth:
-                found = True
                 self._empty_ones(number).pop(number, None)
                 self._busy.pop(number, None)
                 self._busy[number] = now + _BUSY
-                self.found.append((number, depth, None))
+                self.found.setdefault(number, (depth, None))
             else:
                 self._empty_ones(number)[number] = None
                 if self._busy.get(number, math.inf) < now:
                     del self._busy[number]
-        if found:
+        if any(depths.values()):
             self._tell()
 
     def _empty_ones(self, number: int) -> dict[int, None]:
@@ -248,7 +245,7 @@ class LaneWatch:
         except NotTakenError as exc:
             logger.debug("A message of %s is not sorted: %r", self._queue, exc)
             return False
-        self.found.append((number, 1, (tenant, part)))
+        self.found.setdefault(number, (1, (tenant, part)))
         self._tell()
         return True
 

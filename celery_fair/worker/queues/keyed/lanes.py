@@ -167,8 +167,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
         if self._shared is not None:
             self._shared.hear()
-        while self._watch.found:
-            self._choice.found(*self._watch.found.popleft())
+        for number in list(self._watch.found):
+            self._choice.found(number, *self._watch.found.pop(number))
         free = self._leases.left(self.name)
         if free and not self._link.leave(free):
             self._leases.untold(self.name, free)
