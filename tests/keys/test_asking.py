@@ -286,6 +286,26 @@ def test_what_does_not_start_goes_back() -> None:
         assert len(feed.calls) == 2
 
 
+def test_what_is_not_taken_back_stays_and_meanwhile_nobody_starts_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with feeding(free=3) as feed:
+        feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))
+        assert feed.take() == "1"
+        waiting = list(feed.feed.buffer)
+        for message in waiting:
+            message.arrive(0.0)
+
+        def refuse(messages: list[Any]) -> None:
+            assert (messages, list(feed.feed.buffer)) == (waiting, [])
+            raise ConnectionError
+
+        monkeypatch.setattr(feed.feed.dispositions, "give_back", refuse)
+        with pytest.raises(ConnectionError):
+            feed.calls[0]()
+        assert list(feed.feed.buffer) == waiting
+
+
 def test_what_is_on_its_way_goes_back_with_the_rest() -> None:
     with feeding(free=3) as feed:
         feed.broker.send(got(1, 8) + got(2, 7) + got(3, 6))

@@ -238,6 +238,30 @@ def test_what_is_set_live(
     assert worker.stop() == 0
 
 
+@on_redis
+def test_what_gets_no_slot_goes_back(
+    space: Space,
+    start_worker: StartWorker,
+    tenants: Tenants,
+    limited: Limited,
+    dead_letters: Callable[[], dict[str, Any]],
+) -> None:
+    """To the head of its key's line, with the key's place, and as if nobody had had it."""
+    conf = limited(max_in_flight=1, lease=600)
+    options: dict[str, Any] = {"app": "tests.apps.once", "pool": "threads", "queues": [QUEUE]}
+    with closing_gate() as gate:
+        first = tenants.publish(dict.fromkeys("abcd", 1), "before", [str(gate.path)])
+        second = tenants.publish(dict.fromkeys("abcd", 1), "before")
+        capped = conf | {"fair_queues": {QUEUE: {"max_in_flight": 1}}}
+        asks = start_worker(space, concurrency=4, conf=capped, **options)  # for all four
+        asks.records.started.wait(1)
+        other = start_worker(space, concurrency=4, conf=conf, **options)
+        assert len(other.records.started.wait_ids(first, 20)) == len(first)
+    other.records.started.wait_once(second)
+    assert [asks.stop(), other.stop()] == [0, 0]
+    assert not dead_letters()
+
+
 on_rabbitmq = pytest.mark.parametrize("space", ["rabbitmq"], indirect=True)
 
 

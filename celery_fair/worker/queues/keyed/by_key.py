@@ -15,6 +15,9 @@ from celery_fair.worker.queues.keyed.key_slots import KeySlots
 from celery_fair.worker.queues.keyed.store import StoreLink, StoreLinks
 from celery_fair.worker.queues.pulled import Pulled
 
+LONG = 0.25
+"""Seconds after which one that has not started goes back: what runs now takes longer."""
+
 
 class KeyedParts(NamedTuple):
     """What a feed is given besides whose queue is shared by key.
@@ -116,7 +119,7 @@ class KeyedFeed(Pulled):
     def __init__(self, *args: Any, parts: KeyedParts, **options: Any) -> None:
         super().__init__(*args, **options)
         self.by_key = self
-        self._usual = parts.usual
+        self._usual, self._later = parts.usual, parts.later
         self._leases = parts.places
         self._settled: deque[tuple[Turn, float]] = deque()  # appended to by any thread
 
@@ -159,9 +162,23 @@ class KeyedFeed(Pulled):
             item = super().take(now, started)
         return item
 
-    @abstractmethod
     def _return(self, item: Any) -> None:
         """A message is to come again, as it has lost its place before it has started."""
+        self.dispositions.give_back([message_of(item)])
+
+    def _give_back(self, late: Sequence[Any]) -> None:
+        """Let other workers have what was to start soon, and has not; and its keys their places.
+
+        Meanwhile nobody starts it: the broker's answer may be waited for beside the dispatcher.
+        """
+        for message in late:
+            self.buffer.remove(message)
+        try:
+            self.dispositions.give_back(late)
+        finally:
+            self.buffer.extendleft(m for m in reversed(late) if not (m.acknowledged or self.dead))
+        for message in late:
+            self.charged(message, 0.0)
 
     def die(self) -> None:
         for message in [*map(message_of, self.buffer), *self.aside.messages]:

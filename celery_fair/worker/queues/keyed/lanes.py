@@ -32,7 +32,7 @@ from celery_fair.core.window import Ahead
 from celery_fair.worker.amqp_io.writer import Questions
 from celery_fair.worker.queues.amqp import PulledAmqpFeed
 from celery_fair.worker.queues.delivery import message_of
-from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts, Seen
+from celery_fair.worker.queues.keyed.by_key import LONG, KeyedFeed, KeyedParts, Seen
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch, whose
 from celery_fair.worker.queues.keyed.spare_lanes import SpareLanes
 from celery_fair.worker.queues.keyed.store import SharedTags
@@ -42,9 +42,6 @@ _SEEN = 200
 
 _AHEAD = 0.015
 """Seconds of work that are asked for at once: the broker's answer is waited for that much less."""
-
-_LONG = 0.25
-"""Seconds after which one that has not started goes back: what runs now takes longer."""
 
 
 class LanesFeed(KeyedFeed, PulledAmqpFeed):
@@ -65,7 +62,6 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             watch,
             lambda tenant, permit: self._leases.unused(self.name, tenant, permit.place),
         )
-        self._later = parts.later
         self._ahead = Ahead(_AHEAD, parts.free) if parts.asks_ahead else None
         self._will_look = False  # at what has not started
         self._questions = Questions(self.channel, self._acks)
@@ -225,7 +221,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             self._refused(exc)
         if self._ahead is not None and not self._will_look:
             self._will_look = True
-            self._later(_LONG, self._give_back_what_waits)
+            self._later(LONG, self._give_back_what_waits)
 
     def _have_come(self) -> bool:
         """Take in what has been asked for; return whether there is anything that may start."""
@@ -286,29 +282,17 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
 
     def _give_back_what_waits(self) -> None:
         """Let other workers have what was to start soon, and has not."""
-        self._will_look = False
         while self._picked:
             self._have_come()
-        ahead = [item for item in self.buffer if _is_ahead(item)]
-        late = [message for message in ahead if message.arrived <= monotonic() - _LONG]
-        for message in late:
-            self.charged(message, 0.0)
-        self.dispositions.give_back(late)
-        for message in late:
-            if message.acknowledged:
-                self.buffer.remove(message)
-        if ahead and not self.dead:
-            self._will_look = True
-            self._later(_LONG, self._give_back_what_waits)
+        chosen = [item for item in self.buffer if getattr(item, "turn", None)]  # a request has none
+        ahead = [message for message in chosen if not _has_left(message)]
+        self._give_back([each for each in ahead if each.arrived <= monotonic() - LONG])
+        self._will_look = bool(ahead) and not self.dead
+        if self._will_look:
+            self._later(LONG, self._give_back_what_waits)
 
 
 def _has_left(item: Any) -> bool:
     """Whether a message has come due, and is to ask once more whether it may start."""
     turn = message_of(item).turn
     return turn is not None and turn.has == "left"
-
-
-def _is_ahead(item: Any) -> bool:
-    """Whether it is a message that was chosen before a slot was free."""
-    turn = getattr(item, "turn", None)  # a request has none
-    return turn is not None and turn.has != "left"

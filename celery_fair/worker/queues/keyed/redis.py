@@ -10,8 +10,9 @@ What it took beyond its charge is told with the next question, as is that a plac
 free again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -19,9 +20,8 @@ from celery_fair.brokers.keyed.scripts import KeyedScripts
 from celery_fair.clock import elapsed
 from celery_fair.core.keys.tags import Turn
 from celery_fair.core.window import Ahead
-from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Aside, Feed
-from celery_fair.worker.queues.keyed.by_key import KeyedFeed, KeyedParts
+from celery_fair.worker.queues.keyed.by_key import LONG, KeyedFeed, KeyedParts
 from celery_fair.worker.queues.redis import RedisFeed
 
 _AHEAD = 0.005
@@ -72,9 +72,6 @@ class KeyedRedisFeed(KeyedFeed, RedisFeed):
                 self._live_weights, _ = self._lists.live()
         return self._live_weights
 
-    def _return(self, item: Any) -> None:
-        self.dispositions.give_back([message_of(item)])
-
     def hand_back(self) -> None:
         """Return what is buffered, to the head of its keys' lists.
 
@@ -115,8 +112,20 @@ class KeyedRedisFeed(KeyedFeed, RedisFeed):
         had = len(self.buffer)
         left, unsorted = self._ask(self._ahead.count(self.given, monotonic()))
         self.withheld = left - unsorted if len(self.buffer) == had else 0
+        if len(self.buffer) > 1:  # the first one starts at once
+            self._later(LONG, partial(self._give_back_what_waits, [*self.buffer]))
         if unsorted:
             self._lists.sort(until=monotonic() + _SORTING)
         if self._cursor is not None:
             self._cursor = self._lists.adopt(self._cursor)
         return left
+
+    def _give_back_what_waits(self, asked: Sequence[Any]) -> None:
+        """Give back what is here still of what was asked for at once.
+
+        Other queues have got its slots, or its own is held back.
+        """
+        late = [message for message in asked if message in self.buffer]
+        if late:
+            self._give_back(late)
+            self._ask(0)
