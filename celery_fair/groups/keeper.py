@@ -95,7 +95,7 @@ class Keeper:
         self._partitions = frozenset(partitions)
         self._terms = terms
         self._recovery = recovery
-        self._watch = ClockWatch(terms.margin)
+        self._watch = ClockWatch(max(terms.margin, 2 * POLL))
         self._lock = threading.Lock()
         self._news: list[Taken | Trouble] = []
         self._held: frozenset[str] = frozenset()
@@ -214,11 +214,10 @@ class Keeper:
                 return
             asked = elapsed()
             snapshot = self._store.read(self.group)
-            judged_from = self._watch.judges_from(snapshot.now, asked, elapsed())
-            group = self._checked(snapshot, judged_from)
-            taken = self._turn(group, snapshot.now, leaving, judged_from)
-            seems_over = group.members.get(self.me, snapshot.now) <= snapshot.now
-            if not (leaving or seems_over or self._is_news(taken, asked)):
+            in_doubt = self._watch.doubts(snapshot.now, asked, elapsed())
+            group = self._checked(snapshot, in_doubt)
+            taken = self._turn(group, snapshot.now, leaving, in_doubt)
+            if not (leaving or self._is_news(taken, asked)):
                 self._is_back = True
                 return
             if self._store.write(self.group, snapshot.version, encoded(taken.group)):
@@ -242,17 +241,17 @@ class Keeper:
         due = asked >= self._renewed + self._terms.heartbeat
         return due or taken.changed or taken.granted != self._told
 
-    def _turn(self, group: Group, now: float, leaving: bool, judged_from: float) -> Turn:
+    def _turn(self, group: Group, now: float, leaving: bool, in_doubt: bool) -> Turn:
         with self._lock:
             held = frozenset(group.owned_by(self.me)) if self._untaken else self._held
             if self._runs is not None:
                 held = frozenset(filter(self._runs, group.owned_by(self.me)))
                 self._is_back = False  # until what is given up is told, or is not
-        return turn(group, self.me, now, self._terms, held, leaving, judged_from, self._broker)
+        return turn(group, self.me, now, self._terms, held, leaving, in_doubt, self._broker)
 
-    def _checked(self, snapshot: Snapshot, judged_from: float) -> Group:
+    def _checked(self, snapshot: Snapshot, in_doubt: bool) -> Group:
         group = decoded(snapshot.text)
-        others = living(group, snapshot.now, judged_from) - {self.me}
+        others = living(group, snapshot.now, in_doubt) - {self.me}
         if self.me not in group.members:
             self._refuse_elsewhere(elsewhere(group, self._broker, others))
         if group.partitions == self._partitions:

@@ -145,6 +145,13 @@ def test_lease_that_has_run_out_is_lost() -> None:
     assert turn(taken.group, "a", TERMS.lease, TERMS, holds={"0"}).granted == {}
 
 
+def test_lease_is_to_be_renewed_by_the_stores_clock() -> None:
+    group = joined("a", partitions=1)
+    until = TERMS.heartbeat
+    assert not turn(group, "a", until - 0.1, TERMS, holds={"0"}).changed
+    assert turn(group, "a", until, TERMS, holds={"0"}).changed
+
+
 def test_group_that_was_lost() -> None:
     """The store has nothing: whoever comes first has all, with tokens that are greater."""
     group = joined("a", "b", partitions=2)
@@ -209,5 +216,5 @@ def test_on_another_broker() -> None:
 
     later = TERMS.lease + 1
     assert living(group, later) == {"c"}
-    assert living(group, later, judged_from=later) == {"a", "b", "c"}
+    assert living(group, later, in_doubt=True) == {"a", "b", "c"}
     assert turn(group, "c", later, TERMS, broker="three").group.brokers == {"c": "three"}

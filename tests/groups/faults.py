@@ -117,10 +117,11 @@ FAULTS = (
     ),
     Fault(
         "the store's clock steps forward",
-        "nothing: a lease that has run out by the step alone is believed for a margin yet, and who"
-        " is alive and reaches the store renews it in that time. One that does not loses its"
-        " partitions while it works, at most until a margin before its own end of the lease",
+        "nothing: no lease counts as over for a margin, and who is alive and reaches the store"
+        " renews its own in that time. One that does not loses its partitions while it works, at"
+        " most until a margin before its own end of the lease",
         (
+            "tests/groups/test_clock_steps.py::test_nobody_loses_anything",
             "tests/groups/test_keeper.py::test_a_step_of_the_clock_ends_no_lease",
             "tests/groups/test_keeper.py::test_nor_does_one_who_comes_after_the_step",
         ),

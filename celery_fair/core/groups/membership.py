@@ -35,8 +35,8 @@ Invariants
    clock. So a member stops a margin before that at the latest, by its own clock: it counts from the
    moment it *asked* for the lease, which is earlier than the moment the store granted it. Clocks
    may show different times; they only have to run at the same speed, to within the margin. If the
-   store's clock steps forward, what has run out by that alone counts for a margin yet, in which
-   those who are alive renew it.
+   store's clock steps forward, no lease runs out for a margin, in which those who are alive renew
+   theirs: by the store's clock, too, a lease is renewed a heartbeat after it began.
 2. *No partition is unowned for long once membership is stable.* Every turn leads towards the plan:
    an owner that is not the planned one stops within a bounded time, and the planned one is a member
    and takes turns, or loses its lease; then there is a new plan.
@@ -45,7 +45,6 @@ A member that is frozen, by a debugger or a sleeping machine, cannot know that t
 wakes, a running task goes on although the lease is over. That is what the token is for.
 """
 
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -160,7 +159,7 @@ class Turn:
         group: as it is to be written.
         granted: my partitions and their tokens, to be consumed.
         revoked: mine, too, and to be given up.
-        changed: whether anything but leases is another now.
+        changed: whether anything but leases is another now, or mine was to be renewed.
     """
 
     group: Group
@@ -176,7 +175,7 @@ def turn(
     terms: Terms,
     holds: Collection[str] = (),
     leaving: bool = False,
-    judged_from: float = -math.inf,
+    in_doubt: bool = False,
     broker: str = "",
 ) -> Turn:
     """Take a member's turn.
@@ -186,12 +185,12 @@ def turn(
         now: the store's clock, in seconds.
         holds: partitions that I consume, or of which something still runs here.
         leaving: I hold nothing, and will not come back under this name.
-        judged_from: leases that ended at this time or earlier count all the same; see
+        in_doubt: leases that have run out count all the same; see
             `celery_fair.core.groups.tenure`.
         broker: from which I consume; "" if that is not known.
     """
     before = group
-    gone = set(group.members.keys() - living(group, now, judged_from))
+    gone = set(group.members.keys() - living(group, now, in_doubt))
     group = _without(group, gone | {me} if leaving else gone)
     if not leaving:
         group = replace(
@@ -206,13 +205,14 @@ def turn(
     owned = group.owned_by(me)
     mine = {name: token for name, token in owned.items() if group.plan.get(name) == me}
     changed = replace(before, members={}) != replace(group, members={})
-    joined = before.members.keys() != group.members.keys()
-    return Turn(group, mine, frozenset(owned.keys() - mine.keys()), changed or joined)
+    changed |= before.members.keys() != group.members.keys()
+    changed |= before.members.get(me, now) - now <= terms.lease - terms.heartbeat
+    return Turn(group, mine, frozenset(owned.keys() - mine.keys()), changed)
 
 
-def living(group: Group, now: float, judged_from: float = -math.inf) -> frozenset[str]:
-    """Return the members whose leases have not run out."""
-    return frozenset(name for name, ends in group.members.items() if not judged_from < ends <= now)
+def living(group: Group, now: float, in_doubt: bool = False) -> frozenset[str]:
+    """Return the members whose leases have not run out; all of them while that is in doubt."""
+    return frozenset(name for name, ends in group.members.items() if in_doubt or now < ends)
 
 
 def elsewhere(group: Group, broker: str, members: Collection[str]) -> dict[str, str]:

@@ -83,10 +83,10 @@ class Tenure:
 class ClockWatch:
     """Whether another machine's clock runs as ours does, or has stepped.
 
-    A lease that ended while both ran alike has run out. One that ended by a step has not: whoever
-    has it is alive, perhaps, and will renew it as soon as it sees the new time. The same holds for
-    one that had ended before we first looked. Such a lease is *in doubt* for a while, and counts
-    meanwhile.
+    A lease that ended while both ran alike has run out. One that ended by a step has not, be it at
+    once or soon after: whoever has it is alive, perhaps, and will renew it as soon as it sees the
+    new time. The same holds for one that had ended before we first looked, for a step may have come
+    just before. So after a step, and at first, all leases are *in doubt* for a while, and count.
 
     The other clock was read between two looks at ours, so its lead is known to within their
     distance. The least upper bound is remembered; a lead that is larger by more than the tolerance
@@ -99,11 +99,10 @@ class ClockWatch:
     def __init__(self, doubt: float) -> None:
         self._doubt = doubt
         self._lead = -math.inf
-        self._began = -math.inf
         self._sure_at = -math.inf
 
-    def judges_from(self, shown: float, asked: float, answered: float) -> float:
-        """Return the time of that clock since which leases may have run out.
+    def doubts(self, shown: float, asked: float, answered: float) -> bool:
+        """Return whether leases are in doubt that have run out by that clock.
 
         Arguments:
             shown: what it showed, in seconds, at some time between these two of ours:
@@ -112,6 +111,6 @@ class ClockWatch:
         """
         if shown - answered > self._lead + self._doubt / 2:
             self._lead = shown - asked
-            self._began, self._sure_at = shown, answered + self._doubt
+            self._sure_at = answered + self._doubt
         self._lead = min(self._lead, shown - asked)
-        return self._began if answered < self._sure_at else -math.inf
+        return answered < self._sure_at
