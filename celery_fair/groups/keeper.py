@@ -9,6 +9,9 @@ somebody is waiting for it.
 Without its broker a worker consumes nothing, and the loop does not look. Then the thread goes on
 alone: what is planned for the member stays its own, and what is planned for another is given up as
 soon as nothing of it runs. The loop consumes again when no such turn is under way any more.
+
+Nor does the loop look while a worker stops. All that it has is held until it leaves; nothing is
+planned for it.
 """
 
 import logging
@@ -111,7 +114,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name=f"group {group}", daemon=True)
 
     def is_on(self, broker: str) -> None:
-        """Put down from which broker is consumed, "" if that cannot be told."""
+        """Put down from which broker is consumed, "" if that cannot be told; `STOPS`."""
         self._broker = broker
 
     def start(self) -> None:

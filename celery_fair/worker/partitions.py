@@ -22,7 +22,7 @@ from celery.utils.dispatch import Signal
 
 from celery_fair.brokers.broker import broker_of
 from celery_fair.clock import elapsed
-from celery_fair.core.groups.membership import Terms
+from celery_fair.core.groups.membership import STOPS, Terms
 from celery_fair.core.groups.tenure import Tenure
 from celery_fair.groups import GroupStore, StoreUnreachableError, store_at
 from celery_fair.groups.keeper import Keeper, Taken, Trouble
@@ -86,7 +86,7 @@ class Partitions:
         self._joined = False
 
     def is_on(self, broker: str) -> None:
-        """Say from which broker is consumed, "" if that cannot be told."""
+        """Say from which broker is consumed, "" if that cannot be told; `STOPS`."""
         self._keeper.is_on(broker)
 
     def join(self) -> None:
@@ -311,9 +311,11 @@ class GroupStep(bootsteps.StartStopStep):
     def stop(self, c: Any) -> None:
         """The connection is gone, or the worker is to end."""
         self._stop_looking()
-        if c.blueprint.state == RUN:  # else what is held goes back first
-            for each in self.partitions:
+        for each in self.partitions:
+            if c.blueprint.state == RUN:
                 each.lost_broker()
+            else:  # nothing is given up before what is held has gone back, and what runs has ended
+                each.is_on(STOPS)
 
     def _stop_looking(self) -> None:
         if self._timer is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from random import Random
 
-from celery_fair.core.groups.membership import Group, Terms, turn
+from celery_fair.core.groups.membership import STOPS, Group, Terms, living, turn
 from celery_fair.core.groups.tenure import Tenure
 
 TERMS = Terms(lease=6.0)
@@ -29,6 +29,7 @@ class Member:
         self.tenure = Tenure(TERMS)
         self.running: dict[str, float] = {}
         self.asleep_until = 0.0
+        self.stops_until: float | None = None  # then its last task ends
         self.renewed = float("-inf")
         self.told: Mapping[str, int] = {}
 
@@ -51,8 +52,19 @@ class Member:
         self.tenure.lapsed(now)
         if world.store_is_away:
             return
-        holds = self.tenure.holds(now, self.runs)
-        taken = turn(world.group, self.name, world.now, TERMS, holds)
+        if self.stops_until is None:
+            holds = self.tenure.holds(now, self.runs)
+            taken = turn(world.group, self.name, world.now, TERMS, holds)
+        elif world.now < self.stops_until:
+            owned = world.group.owned_by(self.name)
+            taken = turn(world.group, self.name, world.now, TERMS, owned, broker=STOPS)
+            if self.name not in living(world.group, world.now):
+                self.running, owned = {}, {}  # what runs is the token's business
+            assert taken.group.owned_by(self.name) == owned
+        else:
+            self.leave()
+            world.members.remove(self)
+            return
         due = world.now >= self.renewed + TERMS.heartbeat
         if not (due or taken.changed or taken.granted != self.told):
             return
@@ -62,6 +74,10 @@ class Member:
         change = self.tenure.took(taken, now, now)
         for partition in change.revoked:
             self.running[partition] = world.now + world.draw.uniform(0, 0.9 * TERMS.patience)
+
+    def stop(self, until: float) -> None:
+        self.running |= dict.fromkeys(self.tenure.left(self.clock), until)
+        self.stops_until = until
 
     def leave(self) -> None:
         world = self.world
@@ -88,11 +104,20 @@ class World:
             self.made += 1
 
     def lose(self, number: int, warmly: bool) -> None:
-        """A member is stopped, or killed; one is left."""
-        if len(self.members) > 1:
-            member = self.members.pop(number % len(self.members))
+        """A member is gone, or is killed; one is left."""
+        if (member := self._one_of_many(number)) is not None:
+            self.members.remove(member)
             if warmly and not self.store_is_away:
                 member.leave()
+
+    def stop(self, number: int, seconds: float) -> None:
+        """A member stops: it only waits for its tasks to end."""
+        if (member := self._one_of_many(number)) is not None:
+            member.stop(self.now + seconds)
+
+    def _one_of_many(self, number: int) -> Member | None:
+        stay = [member for member in self.members if member.stops_until is None]
+        return stay[number % len(stay)] if len(stay) > 1 else None
 
     def nap(self, number: int, seconds: float) -> None:
         """A member stands still."""
@@ -150,6 +175,7 @@ class World:
                 self.join,
                 partial(self.lose, number, True),
                 partial(self.lose, number, False),
+                partial(self.stop, number, seconds),
                 partial(self.nap, number, seconds),
                 self.cut,
                 partial(self.add, number),

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from celery_fair.core.groups.membership import Grant, Group, Terms, elsewhere, living, turn
+from celery_fair.core.groups.membership import (
+    STOPS,
+    Grant,
+    Group,
+    Terms,
+    elsewhere,
+    living,
+    turn,
+)
 from celery_fair.core.groups.tenure import Tenure
 from tests.core.group_world import TERMS, World, trouble
 
@@ -36,6 +44,10 @@ class Groups(RuleBasedStateMachine):
     @rule(number=numbers, warmly=st.booleans())
     def goes(self, number: int, warmly: bool) -> None:
         self.world.lose(number, warmly)
+
+    @rule(number=numbers, seconds=st.floats(0, 2 * TERMS.lease))
+    def stops(self, number: int, seconds: float) -> None:
+        self.world.stop(number, seconds)
 
     @rule(number=numbers, seconds=st.floats(0, 2 * TERMS.lease))
     def naps(self, number: int, seconds: float) -> None:
@@ -118,6 +130,23 @@ def test_owner_is_waited_for_and_token_grows() -> None:
     assert taken.group.plan == {"1": "a"}
     again = taken.group.putting_back({"0", "unknown"})
     assert turn(again, "a", 3.0, TERMS, holds={"1"}).granted == {"0": 3001, "1": 1}
+
+
+def test_who_stops_keeps_what_it_has_and_takes_no_more() -> None:
+    group = joined("a", "b", partitions=4)
+    had = group.owned_by("a")
+    group = turn(group, "a", 1.0, TERMS, holds=had, broker=STOPS).group
+    assert set(group.plan.values()) == {"b"}
+    assert turn(group, "b", 1.0, TERMS, holds=group.owned_by("b")).granted == group.owned_by("b")
+    group = turn(group, "b", 1.0, TERMS, leaving=True).group
+    taken = turn(group, "a", 1.5, TERMS, holds=had, broker=STOPS)
+    assert (taken.granted, taken.revoked, taken.group.plan) == ({}, had.keys(), {})
+    assert taken.group.owned_by("a") == had
+    free = taken.group.active - had.keys()
+    taken = turn(taken.group, "c", 2.0, TERMS)
+    assert taken.granted.keys() == free
+    group = turn(taken.group, "a", 2.0, TERMS, leaving=True).group
+    assert turn(group, "c", 2.5, TERMS, holds=free).granted.keys() == group.active
 
 
 def test_other_partitions() -> None:
@@ -213,6 +242,9 @@ def test_on_another_broker() -> None:
     assert elsewhere(group, "one", group.members) == {"c": "two"}
     assert elsewhere(group, "one", {"a", "b"}) == {}
     assert elsewhere(group, "", group.members) == {}
+    assert elsewhere(group, STOPS, group.members) == {}
+    stopping = turn(group, "c", 5, TERMS, broker=STOPS).group
+    assert elsewhere(stopping, "one", group.members) == {}
 
     later = TERMS.lease + 1
     assert living(group, later) == {"c"}

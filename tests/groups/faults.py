@@ -22,8 +22,12 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "a worker is stopped (SIGTERM)",
-        "its tasks end, then others take its partitions, within a second or two",
-        ("tests/groups/test_churn.py::test_order_and_overlap",),
+        "it is assigned no more partitions; its tasks end, then others take those that it has,"
+        " within a second or two",
+        (
+            "tests/groups/test_churn.py::test_order_and_overlap",
+            "tests/groups/test_churn.py::test_who_stops_takes_no_more",
+        ),
     ),
     Fault(
         "a worker is killed",

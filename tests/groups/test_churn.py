@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ import pytest
 from amqp import AccessRefused, Channel, NotFound
 from kombu import Connection
 
+from celery_fair.core.groups.assignment import partition_of
+from celery_fair.groups import GroupStore, store_at
+from celery_fair.groups.document import decoded
 from tests.brokers import RedisServer, Space
 from tests.groups.churn import CASES, KEYS, Case, Churn, again, began, check_effects
-from tests.groups.fleet import LEASE, QUEUE, Fleet, check_told
+from tests.groups.fleet import LEASE, QUEUE, STEADY, Fleet, check_told
 from tests.integration.gate import closing_gate
 from tests.waiting import wait_equal, wait_for
-from tests.workers import StartWorker
+from tests.workers import StartWorker, WorkerProcess
 
 QUICK = CASES[2]
 
@@ -150,6 +154,36 @@ def test_running_work_is_waited_for(
     ended = [e for e in fleet.events if e["kind"] == "ended" and e["partition"] == partition]
     assert ended[0]["token"] < token
     assert moved["at"] > ended[0]["at"]
+
+
+@pytest.mark.either_broker("redis")
+def test_who_stops_takes_no_more(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    """And keeps what it has until its last task has ended, whoever comes and goes."""
+    url = f"sqlite:///{tmp_path}/g.db"
+    fleet = Fleet(space, start_worker, tmp_path, url, lease=STEADY)
+    with closing(store_at(url)) as store, closing_gate() as gate:
+        a, b = fleet.worker(), fleet.worker()
+        fleet.wait_counts([3, 3], a, b)
+        before = fleet.owned(a)[a.hostname]
+        key = next(key for key in KEYS if f"{QUEUE}.{partition_of(key, 6)}" in before)
+        fleet.send(key, 0, "keyed", gate=str(gate.path))
+        wait_for(lambda: began(fleet), 20, "a task")
+
+        a.sigterm()
+        wait_for(lambda: planned(store, b), 20, "all to be planned for b")
+        assert b.stop() == 0
+        c = fleet.worker()
+        fleet.wait_counts([3], c)
+        assert fleet.owned(c)[c.hostname].isdisjoint(before)
+    assert a.wait() == 0
+    fleet.wait_counts([6], c)
+    check_told(fleet)
+
+
+def planned(store: GroupStore, worker: WorkerProcess) -> bool:
+    """Whether a worker is to own all partitions."""
+    plan = decoded(store.read(QUEUE).text).plan
+    return {member.rpartition(":")[0] for member in plan.values()} == {worker.hostname}
 
 
 def test_long_task_keeps_its_partition(

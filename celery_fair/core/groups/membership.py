@@ -21,7 +21,7 @@ I am no member                          I join; I own nothing. Not where a livin
                                         on another broker, see `elsewhere`
 I am a member                           my lease begins anew
 I leave                                 I am no member; I own nothing
-members or partitions have changed      a new plan
+members or partitions have changed      a new plan, for those members that do not stop
 I own what the plan gives to another    I stop consuming it; when I hold nothing of it
                                         any more, nobody owns it
 nobody owns what the plan gives me      I own it, and its token grows
@@ -50,6 +50,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from celery_fair.core.groups.assignment import assign
+
+STOPS = "none, as it stops"
+"""In place of the broker from which a member consumes that only waits for its last tasks to end: it
+keeps what it has until it leaves, and is to own nothing."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Group:
         out: those that were taken out, and are to be put back.
         grants: by partition; also of those that were taken out, whose tokens must not come again.
         members: when the lease of each ends.
-        brokers: of the members that know it, the broker that they consume from.
+        brokers: of the members that know it, the broker that they consume from, or `STOPS`.
         plan: who is to own which.
     """
 
@@ -187,7 +191,7 @@ def turn(
         leaving: I hold nothing, and will not come back under this name.
         in_doubt: leases that have run out count all the same; see
             `celery_fair.core.groups.tenure`.
-        broker: from which I consume; "" if that is not known.
+        broker: from which I consume; "" if that is not known; `STOPS`.
     """
     before = group
     gone = set(group.members.keys() - living(group, now, in_doubt))
@@ -223,8 +227,8 @@ def elsewhere(group: Group, broker: str, members: Collection[str]) -> dict[str, 
     is a member already stays one. All of them reconnect, each in its time, where a broker that was
     emptied or renamed has become another.
     """
-    known = {name: at for name, at in group.brokers.items() if name in members}
-    return {name: at for name, at in known.items() if broker and at != broker}
+    known = {name: at for name, at in group.brokers.items() if name in members and at != STOPS}
+    return {name: at for name, at in known.items() if broker not in ("", STOPS, at)}
 
 
 def _without(group: Group, gone: set[str]) -> Group:
@@ -242,21 +246,22 @@ def _without(group: Group, gone: set[str]) -> Group:
 
 
 def _planned(group: Group) -> Group:
-    if _fits(group):
+    stay = {name for name in group.members if group.brokers.get(name) != STOPS}
+    if _fits(group, stay):
         return group
-    return replace(group, plan=assign(group.members, group.active, group.plan))
+    return replace(group, plan=assign(stay, group.active, group.plan))
 
 
-def _fits(group: Group) -> bool:
-    """Whether the plan is one for these members and partitions."""
-    plan, members = group.plan, group.members
+def _fits(group: Group, members: set[str]) -> bool:
+    """Whether the plan is one for these members, and the group's partitions."""
+    plan = group.plan
     if not members:
         return not plan
     least, more = divmod(len(group.active), len(members))
     has = Counter(plan.values())
     return (
         plan.keys() == group.active
-        and has.keys() <= members.keys()
+        and has.keys() <= members
         and all(least <= has[name] <= least + (more > 0) for name in members)
     )
 
