@@ -190,8 +190,7 @@ def shrink_keys(queue: str, yes: bool) -> Outcome:
             click.confirm(asked, abort=True, err=True)
         with stoppable() as stop:
             removed = keys.shrink(stop)
-    lanes = counted(removed.count, "empty lane", "empty lanes")
-    lines = [f"{lanes} of {queue} removed, {removed.left} left"]
+    lines = [f"{counted(removed.count, 'empty lane')} of {queue} removed, {removed.left} left"]
     if removed.left and removed.interrupted:
         lines.append("this was interrupted; say it again")
     elif removed.left:

@@ -307,11 +307,6 @@ class DeficitRoundRobin(_Rounds):
             self._idle(flow)
         return expired
 
-    def drop(self, flow: Flow) -> None:
-        """The flow has nothing any more and is owed nothing: it is idle, without credit."""
-        flow.head = None
-        self._idle(flow)
-
     def hold(self, flow: Flow) -> None:
         """Leave the flow out, though it may have messages, until `release`.
 

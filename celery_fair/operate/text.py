@@ -53,9 +53,9 @@ def duration(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 100 else f"{figure(hours / 24)} d"
 
 
-def counted(count: int, one: str, more: str) -> str:
-    """Return how many there are, such as ``1 key has`` and ``2 keys have``."""
-    return f"{count} {one if count == 1 else more}"
+def counted(count: int, one: str, more: str = "") -> str:
+    """Return how many there are, such as ``1 key has`` and ``2 keys have``; more end in an s."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def age(time: datetime, now: datetime) -> str:

@@ -44,6 +44,9 @@ class KeyLimits(NamedTuple):
     burst: float = 1
     """How many may start at once, under a rate."""
 
+    def __bool__(self) -> bool:
+        return (self.max_in_flight, self.rate) != (None, None)
+
 
 @dataclass(frozen=True)
 class KeyOptions:
@@ -118,8 +121,7 @@ class KeyedQueue:
     @property
     def is_limited(self) -> bool:
         """Whether any key has a cap or a leash."""
-        every = (self.limits, *self.own_limits.values())
-        return any((limits.max_in_flight, limits.rate) != (None, None) for limits in every)
+        return any((self.limits, *self.own_limits.values()))
 
     @property
     def own_limits(self) -> dict[str, KeyLimits]:

@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from celery_fair.core.dwrr import DeficitRoundRobin, Flow
 
 
+def drop(scheduler: DeficitRoundRobin, flow: Flow) -> None:
+    """The flow has nothing any more and is owed nothing: it is idle, without credit."""
+    flow.head = None
+    scheduler._idle(flow)
+
+
 class Named(DeficitRoundRobin):
     """As it is, and with those that were added and not removed."""
 
@@ -30,6 +36,9 @@ class Named(DeficitRoundRobin):
     def admit(self, flow: Flow) -> None:
         self._flows[flow.key] = flow
         super().admit(flow)
+
+    def drop(self, flow: Flow) -> None:
+        drop(self, flow)
 
     def remove(self, flow: Flow) -> None:
         del self._flows[flow.key]

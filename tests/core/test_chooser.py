@@ -14,6 +14,7 @@ from celery_fair.core.gate import SLACK, Gate, LocalLeash
 from celery_fair.core.pricing import Price, Pricing
 from celery_fair.core.targets import Target
 from celery_fair.settings import QueueOptions
+from tests.core.named import drop
 
 
 class Slots:
@@ -278,7 +279,7 @@ def test_quanta_follow_when_the_mean_has_halved() -> None:
     world = World(pricing=Pricing())
     a = world.queue("a", 4)
     idle = world.queue("b", 4)
-    world.chooser.scheduler.of(idle).drop(idle)
+    drop(world.chooser.scheduler.of(idle), idle)
     world.chooser.ended([ended(a, 1.0, Price(1.0, True))], lambda flow: None)
     assert a.head == 1.0  # of which nothing better is known
     world.start()

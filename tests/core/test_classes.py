@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from celery_fair.core.classes import ClassScheduler
 from celery_fair.core.dwrr import Flow
-from tests.core.named import Named
+from tests.core.named import Named, drop
 from tests.core.textbook_classes import TextbookClasses
 
 # Multiples of 1/8 are exact in floats, so both sides compute the very same credits.
@@ -111,7 +111,10 @@ class BesideTheTextbook(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def drop(self, key: str) -> None:
-        self.both("drop", key)
+        if key in self.flows:
+            flow, twin = self.flows[key], self.book.flows[key]
+            drop(self.ours.of(flow), flow)
+            self.book.of(twin).drop(twin)
 
     @rule(key=KEYS, difference=st.integers(-100, 100).map(lambda eighths: eighths / 8))
     def settle(self, key: str, difference: float) -> None:
@@ -299,7 +302,7 @@ def test_one_flow_is_held_dropped_and_given_another_quantum_within_its_class() -
     assert not flow.is_held
     assert set(served(scheduler, 1, 10)) == {"a", "b"}
 
-    scheduler.of(flow).drop(flow)
+    drop(scheduler.of(flow), flow)
     assert flow.head is None
     assert set(served(scheduler, 1, 10)) == {"b"}
 

@@ -226,6 +226,7 @@ def test_a_loss_that_others_have_noticed(rabbitmq_space: Space, start_worker: St
     conf = {OPTIONS: {"read_timeout": 1}}
     with Proxy(rabbitmq_space) as proxy:
         worker = start_worker(proxy.url, queues=["a"], conf=conf)
+        proxy.on("flow", action="note").wait()  # an idle worker's question: it has looked
         proxy.cut()
         worker.records.started.wait_ids(publish(rabbitmq_space.url, {"a": 1}).all())
         with suppress(TimeoutError):  # that nothing happens has no end to be waited for

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 PREAMBLE = 8  # "AMQP", 0, 0, 9, 1: what a client sends before its first frame
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 METHODS = {
+    (20, 20): "flow",
     (10, 40): "connect",
     (20, 10): "open",
     (60, 20): "consume",

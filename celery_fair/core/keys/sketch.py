@@ -57,10 +57,6 @@ class SpaceSaving:
                 return count, key
             heapreplace(self._heap, (self._counts[key], key))
 
-    def count(self, key: str) -> tuple[int, int]:
-        """Return a key's count and its error; nothing, if it has none."""
-        return self._counts.get(key, 0), self._errors.get(key, 0)
-
     def sure(self) -> dict[str, int]:
         """Return how often each came at the least."""
         return {key: count - self._errors[key] for key, count in self._counts.items()}

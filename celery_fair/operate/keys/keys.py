@@ -290,8 +290,7 @@ def why(queue: str, found: Backlog) -> str:
     if not found.waiting:
         held = f"; {_reason(found)}" if found.reason else ""
         return f"{who} has nothing waiting in {queue}{held}"
-    waiting = counted(found.waiting, "message", "messages")
-    return f"{who} has {waiting} waiting in {queue}: {_reason(found)}"
+    return f"{who} has {counted(found.waiting, 'message')} waiting in {queue}: {_reason(found)}"
 
 
 def _reason(found: Backlog) -> str:

@@ -46,8 +46,7 @@ class Channels:
         return min(self._shared, key=len).join(self._alone.add)
 
     def _free(self) -> int:
-        broker: Any = self._connection.connection
-        used = getattr(broker, "channels", {0: broker})
+        used: Any = self._connection.connection.channels
         if used is None:
             raise amqp.RecoverableConnectionError("connection already closed")
         return self._most - len(used) + 1  # the connection is among them

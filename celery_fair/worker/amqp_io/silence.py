@@ -51,7 +51,10 @@ class SilenceWatch:
     def _look(self) -> None:
         connection, now = self._channel.connection, self._clock()
         if connection is None or not connection.connected:
-            self._say("the broker has not answered in time, and was left")
+            said = f"the broker has said nothing for {self._within:g} s, though it was asked"
+            if self._raises:
+                raise RecoverableConnectionError(said)
+            logger.warning("Connection: %s", said)
             return
         if connection.bytes_recv != self._heard or _has_come(connection.sock):
             self._heard, self._asked = connection.bytes_recv, None
@@ -60,14 +63,9 @@ class SilenceWatch:
             self._channel.send_method(spec.Channel.Flow, "b", (True,))  # as it is
         elif now - self._asked >= self._within:
             patches.leave(connection)
-            self._say(f"the broker has said nothing for {self._within:g} s, though it was asked")
+            self._look()
             return
         self._call_later(self._within / 2, self._look)
-
-    def _say(self, said: str) -> None:
-        if self._raises:
-            raise RecoverableConnectionError(said)
-        logger.warning("Connection: %s", said)
 
 
 def _has_come(sock: Any) -> bool:

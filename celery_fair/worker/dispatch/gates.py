@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 _GONE_AFTER = 30
 _RETRY = 1.0
 _PATIENCE = 20  # times as long as an attempt took: the loop does not stand still for a silent host
-_LONGEST = 40.0
 
 
 class ClusterLeash:
@@ -89,8 +88,7 @@ class ClusterLeash:
                 args=[self._rate, self._burst, wanted, SLACK, self._member, self._gone_after],
             )
         except (RedisError, OSError) as exc:
-            took = monotonic() - asked
-            self._ask_at = now + min(max(_RETRY, _PATIENCE * took), _LONGEST)
+            self._ask_at = now + max(_RETRY, _PATIENCE * (monotonic() - asked))
             self._fall_back(now, exc)
             return wanted > 0 and self.take(now)
         if self._own is not None:

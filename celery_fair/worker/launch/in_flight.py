@@ -55,9 +55,8 @@ class InFlight:
         request.message.hand_over(monotonic())
         self._requests[id(request)] = request
         self._by_queue[_queue(request)] += 1
-        lane = request.message.lane
-        if lane is not None:
-            self._lanes.add((_queue(request), lane))
+        if request.message.lane is not None:
+            self._lanes.add((_queue(request), request.message.lane))
 
     def of(self, queue: str) -> int:
         """How many requests of a queue are in flight."""
@@ -74,8 +73,7 @@ class InFlight:
             seconds: its run time, where Celery has told it; else it is that since it was added.
         """
         if self._requests.pop(id(request), None) is not None:
-            if seconds is None:
-                seconds = monotonic() - request.message.begun_at
+            seconds = monotonic() - request.message.begun_at if seconds is None else seconds
             self._by_queue[_queue(request)] -= 1
             self._lanes.discard((_queue(request), request.message.lane))
             self.ended_count += 1
@@ -147,7 +145,6 @@ class Slots:
         if autoscaler and len(self.in_flight) > autoscaler.processes:
             with autoscaler.mutex:
                 autoscaler.scale_up(1)
-                autoscaler.pool.maintain_pool()
         try:
             self._to_pool(request)
         except Exception:  # whatever ends the hand-over, the slot is free again; re-raised

@@ -125,10 +125,8 @@ class ObservedPool:
             seconds = None
             try:
                 if result is not _FAILED:
-                    callback(result)
+                    _note(request, callback, result)
                     _, _, seconds = result  # whether it failed, what it returned, its run time
-            except MemoryError:  # the task's, which Celery raises anew to end its own process
-                request.reject(requeue=False)
             finally:
                 remove(request, seconds)
 
@@ -209,6 +207,14 @@ class ObservedPool:
         until = monotonic() + _PATIENCE
         while self._waits() and monotonic() < until:
             sleep(0.001)
+
+
+def _note(request: Any, callback: Callable[[Any], object], result: Any) -> None:
+    """Have Celery take note of a result. A task's MemoryError it raises again, to end all."""
+    try:
+        callback(result)
+    except MemoryError:
+        request.reject(requeue=False)
 
 
 def _guarded(target: Any, error_callback: Any, request: Any) -> Any:

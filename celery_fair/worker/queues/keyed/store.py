@@ -29,7 +29,7 @@ from celery_fair.core.keys.elsewhere import Elsewhere
 from celery_fair.core.keys.front import Permit
 from celery_fair.core.keys.lanes import is_nobodys
 from celery_fair.core.keys.tags import Served, TenantTags
-from celery_fair.settings import KeyedQueue, KeyLimits
+from celery_fair.settings import KeyedQueue
 from celery_fair.worker.away import Away
 
 logger = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class StoreLink:
     def __init__(self, keyed: KeyedQueue, store: KeyStore | None) -> None:
         self._name = keyed.name
         self._weights, self._weight = keyed.weights, keyed.weight
-        self._usually_limited = _are_bounds(keyed.limits)
-        self._limited = {own: _are_bounds(limits) for own, limits in keyed.own_limits.items()}
+        self._usually_limited = bool(keyed.limits)
+        self._limited = {own: bool(limits) for own, limits in keyed.own_limits.items()}
         self.has_store = store is not None
         if store is not None:
             self._lists = store.lists(keyed)
@@ -226,10 +226,6 @@ class StoreLink:
                     {key: cost for key, cost in old.items() if self._waits_here(key)}, self._before
                 )
         return self._reports.every * (1 if served or found else _QUIET)
-
-
-def _are_bounds(limits: KeyLimits) -> bool:
-    return limits.max_in_flight is not None or limits.rate is not None
 
 
 def _add(some: Mapping[str, float], total: dict[str, float]) -> None:
