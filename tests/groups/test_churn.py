@@ -102,10 +102,8 @@ def consumers(channel: Channel, queue: str) -> int:
 
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(Case("redis", "push", "keyed"), id="redis", marks=pytest.mark.wide),
-        pytest.param(Case("rabbitmq", "push", "keyed", "quorum"), id="quorum"),
-    ],
+    [Case("redis", "push", "keyed"), Case("rabbitmq", "push", "keyed", "quorum")],
+    ids=["redis", "quorum"],
 )
 def test_taken_ahead_comes_back(
     case: Case, request: pytest.FixtureRequest, start_worker: StartWorker, tmp_path: Path
@@ -132,7 +130,6 @@ def test_taken_ahead_comes_back(
     check_told(fleet, {first.hostname})
 
 
-@pytest.mark.wide
 def test_running_work_is_waited_for(
     rabbitmq_space: Space, start_worker: StartWorker, tmp_path: Path
 ) -> None:
