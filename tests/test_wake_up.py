@@ -117,11 +117,10 @@ def test_a_loop_that_is_busy_fills_slots_together(
     assert (woken.count, woken.wake_up.hurried) == (before + 1, False)
 
 
-@pytest.mark.parametrize("call", ["flush", "shrink", "grow", "maintain_pool"])
+@pytest.mark.parametrize("call", ["flush", "shrink"])
 def test_what_ends_while_the_pool_is_tidied_starts_nothing(woken: Woken, call: str) -> None:
     """The connection may be lost, and nobody here have been told; or the pool is amid a change."""
-    calls = dict.fromkeys(("flush", "shrink", "grow", "maintain_pool"), lambda *_: None)
-    calls["maintain_pool" if call == "grow" else call] = lambda *_: woken.wake_up.freed()
+    calls = {"flush": lambda *_: None, call: lambda *_: woken.wake_up.freed()}
     pool: Any = SimpleNamespace(apply_async=None, **calls)
     way = PlainWay().into(pool, woken.wake_up.freed)
     getattr(ObservedPool(pool, InFlight(), way, quiet=woken.wake_up.held), call)()
@@ -130,16 +129,21 @@ def test_what_ends_while_the_pool_is_tidied_starts_nothing(woken: Woken, call: s
 
 
 def test_nor_what_ends_while_a_process_is_replaced(woken: Woken) -> None:
-    """Billiard's own timer, and the end of a process, have it done."""
+    """Billiard's own timer, and the end of a process, have it done; and a pool that grows."""
 
     class Inner:
         def maintain_pool(self) -> None:
             woken.wake_up.freed()
 
     inner = Inner()
+    own = SimpleNamespace(
+        _pool=inner, maintain_pool=inner.maintain_pool, grow=lambda n: None, apply_async=None
+    )
+    pool = ObservedPool(own, InFlight(), PlainWay().into(own, woken.wake_up.freed))
     for _ in range(2):  # connections
-        patches.maintain_quietly(SimpleNamespace(_pool=inner), woken.wake_up.held)
+        patches.maintain_quietly(pool, woken.wake_up.held)
     inner.maintain_pool()
+    pool.grow()
     assert woken.count == 0
     woken.wait(1)
     patches.maintain_quietly(SimpleNamespace(), woken.wake_up.held)  # a pool of another kind

@@ -3,6 +3,7 @@
 Most of it has no seam made for it; each function says what was there, and who takes its place.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
@@ -20,6 +21,8 @@ from celery.worker.consumer import consumer as celerys_consumer
 from celery.worker.loops import synloop
 
 from celery_fair.worker.wake_up import NO_WAIT, Interruptible, SocketWakeUp, SyncWakeUp, WakeUp
+
+logger = logging.getLogger(__name__)
 
 _EVENTS_EVERY = 1.0
 """Seconds between two looks for heartbeats of the connection for events."""
@@ -48,6 +51,10 @@ def maintain_quietly(pool: Any, quiet: Callable[[], AbstractContextManager[None]
 
     Of a process that has died the last results are read amid it. A start may grow the pool, which
     replaces processes in turn.
+
+    Where the system has none to give, as at a container's limit of processes, neither the message
+    that was received just then is to blame, nor the connection; and billiard, which keeps one that
+    was not started among the others, would fail by it from then on, and give its pipes to no other.
     """
     inner: Any = getattr(pool, "_pool", None)
     if not hasattr(inner, "maintain_pool") or "maintain_pool" in vars(inner):
@@ -55,8 +62,14 @@ def maintain_quietly(pool: Any, quiet: Callable[[], AbstractContextManager[None]
     maintain = inner.maintain_pool
 
     def quietly() -> None:
-        with quiet():
-            maintain()
+        try:
+            with quiet():
+                maintain()
+        except (OSError, MemoryError) as exc:
+            logger.warning("The pool cannot start a process (%r); it tries again in 5 s", exc)
+            for unstarted in [each for each in inner._pool if each._popen is None]:
+                inner._pool.remove(unstarted)
+                inner._process_cleanup_queues(unstarted)
 
     inner.maintain_pool = quietly
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from signal import SIGKILL
 
 import psutil
@@ -151,3 +152,44 @@ def test_autoscale(space: Space, start_worker: StartWorker, gate: Gate) -> None:
     worker.records.finished.wait_once([*held, *more])
     wait_equal(lambda: pool_size(worker), 1)
     worker.records.started.wait_once(publish(space.url, dict.fromkeys(QUEUES, 5)).all())
+
+
+FORKLESS = """
+import os
+
+from celery.signals import worker_ready
+from tests.apps.once import *
+
+fork = os.fork
+
+def limited():
+    if os.path.exists(os.environ["LIMIT"]):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return fork()
+
+@worker_ready.connect
+def at_its_limit(**_):
+    os.fork = limited
+"""
+
+
+def test_no_process_to_be_had(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
+    """As at a container's limit of processes: no message is to blame, and it tries again."""
+    limit = tmp_path / "limit"
+    limit.touch()
+    worker = start_worker(
+        space,
+        app=FORKLESS,
+        pool="prefork",
+        queues=QUEUES,
+        args=["--autoscale=3,1"],
+        env={"LIMIT": str(limit)},
+    )
+    ids = publish(space.url, {"a": 5}, "before", ("", 0.1)).all()
+    ids += publish(space.url, {"b": 5}, "plain", ("", 0.1)).all()
+    worker.records.finished.wait_once(ids)
+    assert "The pool cannot start a process" in worker.log()
+    assert pool_size(worker) == 1
+    limit.unlink()
+    publish(space.url, {"a": 9}, "plain", ("", 0.5))
+    wait_equal(lambda: pool_size(worker), 3)

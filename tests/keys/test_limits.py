@@ -80,7 +80,7 @@ def test_a_cap_is_the_clusters(
 ) -> None:
     """And what it leaves free is others'."""
     conf = limited(max_in_flight=2, keys={"b": B, "c": {"max_in_flight": None}})
-    ids = tenants.publish({"a/1": 30, "a/2": 30, "b": 80, "c": 200}, "nap", (0.02,))
+    ids = tenants.publish({"a/1": 10, "a/2": 10, "b": 40, "c": 60}, "nap", (0.1,))
     tenants.of = {task: key.partition("/")[0] for task, key in tenants.of.items()}
     workers = [
         start_worker(space, pool=pool, concurrency=5, queues=[QUEUE], conf=conf) for _ in range(2)

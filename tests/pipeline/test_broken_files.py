@@ -112,6 +112,7 @@ def test_nothing_is_proven_by_what_a_file_has_lost(
     assert audited(warehouse)["letter"] == "DEAD_LETTERED"
 
 
+@pytest.mark.wide
 def test_a_file_of_two_members_is_cut(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     """As of two that were put together: in the second of them, or just before it."""
     processes = {name: Process(queue=name).boots(0) for name in ("whole", "within", "before")}
@@ -169,6 +170,7 @@ def test_what_a_broken_file_may_have_had(spark: SparkSession) -> None:
         "file string, at double",
     ).selectExpr("file", "timestamp_seconds(at) as changed")
     found = unreadable(quarantine, files)
+    assert found.count() == len(names) + 1  # and lines of nobody's
     processes = Silver.of(bronze(spark, [known])).processes
     rows = doubts_of(processes, unreadable=found).where(f"until = {T0 + 200}").collect()
     assert {

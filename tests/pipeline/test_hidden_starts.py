@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.gold.audit import audit
@@ -114,6 +116,7 @@ def test_none_of_these_is_replayable(spark: SparkSession) -> None:
     assert verdicts == proven | dict.fromkeys(found, "UNKNOWN")
 
 
+@pytest.mark.wide
 def test_files_that_do_not_say_whose_they_are(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:

@@ -209,6 +209,7 @@ def test_two_runs_over_a_folder_that_grows(spark: SparkSession, logs: Logs, tmp_
     assert (row["missing"], row["complete"]) == (1, False)
 
 
+@pytest.mark.wide
 def test_whose_file_has_lines_that_are_no_records_is_in_doubt(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_everything_is_in_it(written: Path) -> None:
         "&lt;thumbs&gt; &amp; co",
         "<td>REPLAYABLE</td><td>5</td>",
         "<td>quarantined: torn or no JSON</td><td>1</td>",
+        "<td>incomplete</td><td>1</td>",  # the process whose line that is
         "<td>again</td><td>DUPLICATE</td><td>mail</td>",
         "judged in intervals of 60 s",  # as `fairness` does, however short the log
         "Drawn in intervals of 10 s.",

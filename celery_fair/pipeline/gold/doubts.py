@@ -35,7 +35,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.silver.clocks import is_true
+from celery_fair.pipeline.silver.clocks import horizon, is_true
 
 _EVER, _FOR_EVER = float("-inf"), float("inf")
 
@@ -91,19 +91,13 @@ def _with_queues(processes: DataFrame) -> DataFrame:
     named = F.array_distinct(F.concat(own, of_worker))
     beat = F.coalesce("heartbeat", "beat", F.lit(_BEAT))
     rotate = F.coalesce("rotate", "rotate_worker", F.lit(_ROTATE))
-    horizon = _horizon(processes)
     return (
         processes.join(workers.withColumn("with_worker", F.lit(True)), ["node", "worker"], "left")
         .withColumn("queues", F.when(F.size(named) > 0, named))
-        .crossJoin(F.broadcast(horizon))
+        .crossJoin(F.broadcast(horizon(processes)))
         .withColumn("sealed", F.col("horizon") - rotate - _BEATS * beat)
         .withColumn("late", F.col("last_at") < F.col("sealed"))
     )
-
-
-def _horizon(processes: DataFrame) -> DataFrame:
-    """The time of the last record of all."""
-    return processes.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
 
 
 def _unbounded(found: DataFrame, processes: DataFrame) -> DataFrame:
@@ -232,12 +226,11 @@ def _of_unseen(known: DataFrame, processes: DataFrame) -> DataFrame:
 def _of_unread(processes: DataFrame, unread: DataFrame) -> DataFrame:
     """Nobody knows which queues these consume, nor of which node they are."""
     read = processes.select("pid", "boot")
-    horizon = _horizon(processes)
     new = F.col("since") >= F.col("horizon") - _ROTATE - _BEATS * _BEAT
     opened = (new | F.col("horizon").isNull()) & F.col("until").isNull()
     found = unread.join(F.broadcast(read), ["pid", "boot"], "left_anti")
     return _told(
-        found.crossJoin(F.broadcast(horizon)),
+        found.crossJoin(F.broadcast(horizon(processes))),
         node=F.lit(None).cast("string"),
         queues=F.lit(None).cast("array<string>"),
         why=F.lit("no file of its log was read yet"),

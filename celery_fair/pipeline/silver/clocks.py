@@ -12,7 +12,7 @@ Another host's clock may be years ahead. By its times all others have been silen
 
 from time import time
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 EARLIEST = 1_577_836_800.0
@@ -33,3 +33,8 @@ def is_set(name: str) -> Column:
 def is_true(name: str) -> Column:
     """Whether a time is one that a clock shows which has been set, and is not a day ahead."""
     return F.col(name).between(EARLIEST, time() + _AHEAD)
+
+
+def horizon(processes: DataFrame) -> DataFrame:
+    """The time of the last record of all."""
+    return processes.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.numbering import is_dead
-from celery_fair.pipeline.silver.clocks import is_set, is_true
+from celery_fair.pipeline.silver.clocks import horizon, is_set
 from celery_fair.pipeline.silver.unread import torn_boot
 
 BEATS = 3
@@ -34,6 +34,8 @@ BEATS = 3
 
 _KEY = ("node", "pid", "boot")
 
+_EARLIEST = ("first_at", "dated_at", "born_at")
+_LATEST = ("last_at", "latest_at", "number", "dropped", "said_dropped")
 _SAID_LAST = ("parent", "concurrency", "pool", "heartbeat", "rotate", "costs")
 
 _CHILDREN = "array<struct<child:bigint,at:double>>"
@@ -92,17 +94,11 @@ def _counted(events: DataFrame) -> DataFrame:
         F.max(is_dead() & _number_found().isNull()).alias("unsaid"),
     )
     return of_files.groupBy(*_KEY).agg(
-        F.min("first_at").alias("first_at"),
-        F.min("dated_at").alias("dated_at"),
-        F.min("born_at").alias("born_at"),
-        F.max("last_at").alias("last_at"),
-        F.max("latest_at").alias("latest_at"),
+        *(F.min(name).alias(name) for name in _EARLIEST),
+        *(F.max(name).alias(name) for name in _LATEST),
         F.max_by("written_at", "number").alias("written_at"),
-        F.max("number").alias("number"),
         F.sum("records").alias("records"),
         (F.greatest(F.max("number"), F.max("found")) + 1 - F.sum("numbers")).alias("missing"),
-        F.max("dropped").alias("dropped"),
-        F.max("said_dropped").alias("said_dropped"),
         _cut().alias("cut"),
     )
 
@@ -209,7 +205,6 @@ def _last(name: str) -> Column:
 
 
 def _with_liveness(counted: DataFrame) -> DataFrame:
-    horizon = counted.where(is_true("last_at")).agg(F.max("last_at").alias("horizon"))
     parents = counted.select(
         F.col("node").alias("of_node"),
         F.col("boot").alias("of_boot"),
@@ -219,7 +214,7 @@ def _with_liveness(counted: DataFrame) -> DataFrame:
     )
     is_parent = (F.col("node") == F.col("of_node")) & (F.col("parent") == F.col("of_boot"))
     return (
-        counted.crossJoin(F.broadcast(horizon))
+        counted.crossJoin(F.broadcast(horizon(counted)))
         .join(parents, is_parent, "left")
         .withColumn("liveness", _liveness())
     )
