@@ -24,6 +24,7 @@ _LONGEST = 180  # seconds; a test that waits for what does not come fails before
 _A_TEST = 60.0
 _AT_LEAST, _FACTOR = 15.0, 3.0
 _OUTCOMES = {0: "survived", 1: "killed"}
+_INTERNAL = 3
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _run(
     except TimeoutError as exc:
         code, output = -1, f"{exc}\nnot over within {longest} s"
     seconds = time.monotonic() - begun
-    outcome = _OUTCOMES.get(code, "void")
+    late = code == _INTERNAL and "Timeout (>" in output  # it struck while pytest made its report
+    outcome = "killed" if late else _OUTCOMES.get(code, "void")
     by = _FAILED.search(output)
     last = "\n".join(output.splitlines()[-_LAST_LINES:])
     return Trial(name, rows, outcome, by[1] if by else "", seconds, last), output

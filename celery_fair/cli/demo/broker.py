@@ -6,7 +6,6 @@ with the prefix. Nothing without the prefix is read, changed or deleted.
 """
 
 import os
-import re
 from importlib.util import find_spec
 from typing import Any
 
@@ -58,7 +57,7 @@ class Broker:
                 f"--broker {harmless(url)} is no URL of a broker that the demo knows; use"
                 " memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0"
             )
-        if re.search("[/?#].*@|;", rest):  # ends the host, or begins another, within a password
+        if ";" in rest:  # begins another broker's URL, within a password as well
             raise DemoError(_UNREADABLE)
         self.url = f"{scheme}://{rest}"
         self.in_memory = scheme == "memory"
