@@ -129,6 +129,8 @@ def test_a_channel_that_was_closed_has_no_answers(asking: Asking) -> None:
     asking.questions.answers.clear()
     with pytest.raises(RecoverableConnectionError):
         asking.questions.wait()
+    with pytest.raises(RecoverableConnectionError):
+        asking.questions.ask(None, ["jobs.fair.0"])
 
 
 class Feed:

@@ -74,9 +74,9 @@ class AckWriter:
             RecoverableConnectionError: the channel is closed, or the connection lost; nothing was
                 written of this one.
         """
-        if channel.connection is None or self._lost:
-            raise RecoverableConnectionError("connection already closed")
-        self._keep(_frame(1, channel.channel_id, 13, *_ACK, tag, multiple, 0xCE))
+        if self._lost:
+            raise RecoverableConnectionError("the connection was lost amid acknowledgements")
+        self._keep(_frame(1, _open(channel).channel_id, 13, *_ACK, tag, multiple, 0xCE))
 
     def keep(self, frames: bytes) -> None:
         """Send frames that were made elsewhere along with what waits, when `flush` is called.
@@ -182,6 +182,7 @@ class Questions:
 
         Raises:
             amqp.ChannelError: the broker has closed the channel, if that is shared with others.
+            amqp.RecoverableConnectionError: it was closed before, or its connection was.
         """
         channel = self._channel
         if self._is_shared:
@@ -189,7 +190,7 @@ class Questions:
                 self._count = channel.queue_declare(counted, passive=True).message_count
             self.answers.extend(channel.basic_get(name) for name in wanted)
             return
-        number = channel.channel_id
+        number = _open(channel).channel_id
         asked = []
         if counted:
             self._counts += 1
@@ -213,10 +214,7 @@ class Questions:
         if not self.answers:
             self._acks.flush()
         while not self.answers:
-            connection = self._channel.connection
-            if connection is None:
-                raise RecoverableConnectionError("connection already closed")
-            self._read(connection)
+            self._read(_open(self._channel).connection)
 
     @staticmethod
     def _read(connection: Any) -> None:
@@ -243,6 +241,17 @@ class Questions:
         if self._counts:
             self._counts -= 1
             self._count = messages
+
+
+def _open(channel: Any) -> Any:
+    """Return a channel that was not closed, neither by the broker nor with its connection.
+
+    Raises:
+        RecoverableConnectionError: it was.
+    """
+    if channel.connection is None:
+        raise RecoverableConnectionError("connection already closed")
+    return channel
 
 
 def _method(channel: int, method: tuple[int, ...], kinds: str, args: tuple[Any, ...]) -> bytes:
