@@ -144,7 +144,8 @@ def test_a_rate_limit_holds_for_what_is_prepared_already(
 ) -> None:
     """While the only slot is taken, a request is made of each queue's first message."""
     queues = [*QUEUES, "c"]
-    worker = start_worker(redis_space, pool="prefork", queues=queues, loglevel="INFO")
+    conf = {"fair_fast_path": True}
+    worker = start_worker(redis_space, pool="prefork", queues=queues, loglevel="INFO", conf=conf)
     with closing_gate() as gate:
         gate.hold(worker, "a")
         limited = publish(redis_space.url, dict.fromkeys(queues, 1), "spin", [0]).all()

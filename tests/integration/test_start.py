@@ -31,7 +31,8 @@ FAIR = {
 def test_the_log_and_the_banner_say_that_it_is_fair(
     space: Space, start_worker: StartWorker
 ) -> None:
-    worker = start_worker(space, queues=["fast", "slow"], conf=FAIR, loglevel="INFO", quiet=False)
+    conf = FAIR | {"fair_fast_path": True}
+    worker = start_worker(space, queues=["fast", "slow"], conf=conf, loglevel="INFO", quiet=False)
     log = worker.log()
     assert log.count("Fair: policy dwrr; queues fast 3, slow 0.5 by key; fast path on;") == 1
     banner, _, after = log.partition("[tasks]")
