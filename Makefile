@@ -183,7 +183,7 @@ worlds: environment spark ## the audit against WORLDS=10000 random worlds whose 
 	$(RUN) tests.worlds --worlds $(WORLDS) --seed $(SEED)
 
 .PHONY: mutants
-mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes 25 minutes
+mutants: environment brokers spark ## put faults into a copy, one at a time: a test must notice each; takes half an hour
 	@$(RUN) tests.brokers.lent $(RUN) tests.mutants
 
 .PHONY: churn
