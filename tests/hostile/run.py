@@ -103,7 +103,8 @@ def play(
 
 
 def _is_ordinary(message: Hostile) -> bool:
-    return message.raw is None and message.headers.get("task") in ORDINARY
+    task = str(message.headers.get("task"))
+    return message.raw is None and (task in ORDINARY or task.startswith("celery."))
 
 
 def _celery_loses(way: Way, space: Space, messages: Sequence[Hostile], start: StartWorker) -> bool:
