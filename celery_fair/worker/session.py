@@ -137,7 +137,9 @@ class Session:
         self._dispatcher = Dispatcher(
             choice, self._reports, self._source, self._launcher, self._after_turn
         )
-        parts.wake_up.listen(self._dispatcher.run)
+        if not parts.is_solo:  # there tasks run within a turn
+            parts.wake_up.handlers.take()
+        parts.wake_up.listen(lambda until: self.consumer.is_over or self._dispatcher.run(until))
 
     def _levels_of(self, queue: Any) -> list[Any]:
         logical = self._parts.settings.logical_queues.get(getattr(queue, "name", queue))

@@ -31,6 +31,8 @@ from typing import Any
 
 from amqp import RecoverableConnectionError
 
+from celery_fair.worker.signals import Handlers
+
 _TURN = 0.01
 """Seconds after which the event loop gets its turn: acks go out and deliveries come in there."""
 
@@ -54,6 +56,7 @@ class WakeUp(ABC):
     Attributes:
         pending: whether there is something that the listener has not seen yet.
         hurried: whether who calls is short of time: things are done together then, and none ahead.
+        handlers: those of signals, which no call is interrupted by.
 
     Arguments:
         timer: Celery's.
@@ -65,6 +68,7 @@ class WakeUp(ABC):
         self._alarm_at = 0.0
         self._error: Exception | None = None  # to be raised in the loop
         self.pending = self.hurried = False
+        self.handlers = Handlers()
         self._busy = Lock()
         self._by = 0  # the thread, or greenlet, that calls
         self._listeners: list[Callable[[float], bool]] = []
@@ -90,10 +94,11 @@ class WakeUp(ABC):
             try:
                 self._by = get_ident()
                 self.pending = False
-                for run in self._listeners:
-                    if not run(until):
-                        self.later()
-                        return
+                with self.handlers:
+                    for run in self._listeners:
+                        if not run(until):
+                            self.later()
+                            return
             finally:
                 self._by = 0
                 self._busy.release()
