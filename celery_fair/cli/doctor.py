@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 
 import click
 
-from celery_fair.cli.options import Outcome, Seconds, outcome, the_app
+from celery_fair.cli.options import Outcome, Seconds, outcome, the_app, timeout_option
 from celery_fair.operate.doctor import findings
 from celery_fair.operate.doctor.findings import LEVELS, OK, WEAK, WRONG, Finding
 from celery_fair.operate.text import escaped
@@ -17,12 +17,7 @@ _WIDTH, _NARROW = 100, 60
 
 @click.command()
 @click.option("--strict", is_flag=True, help="Exit with 1 for what is weak, too.")
-@click.option(
-    "--timeout",
-    type=Seconds(0, 3600),
-    default=1.0,
-    help="Seconds to wait for workers' answers; 0: ask none.",
-)
+@timeout_option(Seconds(0, 3600), "Seconds to wait for workers' answers; 0: ask none.")
 @outcome("Print the findings as JSON.")
 def doctor(strict: bool, timeout: float) -> Outcome:
     """Say what weakens the app's promises, and how to mend it.

@@ -19,6 +19,9 @@ else:
 TRACEBACK = "CELERY_FAIR_TRACEBACK"
 """The variable that has tracebacks shown, to whoever looks for a mistake of ours."""
 
+_REFUSALS = {"AccessRefused", "NoPermissionError"}
+"""What is raised where a broker's user has no right."""
+
 _REFUSED = (
     "its user may not do that. `celery -A … fair doctor` says what rights are missing, and"
     " rabbitmqctl set_permissions, or Redis's ACL SETUSER, gives them"
@@ -94,14 +97,9 @@ def told_in_one_line() -> Iterator[None]:
 def _line(exc: Exception) -> str:
     said = escaped(" ".join(str(exc).split()))
     text = f"{type(exc).__name__}: {said}" if said else type(exc).__name__
-    if _is_refusal(exc):
+    if not _kinds(exc).isdisjoint(_REFUSALS):
         return f"the broker has refused it ({text}): {_REFUSED}"
     return f"{text} (with {TRACEBACK}=1 in the environment it says where)"
-
-
-def _is_refusal(exc: Exception) -> bool:
-    """Whether a broker's user has no right."""
-    return not _kinds(exc).isdisjoint({"AccessRefused", "NoPermissionError"})
 
 
 def _kinds(exc: Exception) -> set[str]:

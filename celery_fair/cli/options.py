@@ -107,6 +107,11 @@ def parsed_by(parse: Callable[[Any], Any]) -> Callable[..., Any]:
     return callback
 
 
+def timeout_option(bounds: Seconds, text: str) -> Callable[[C], C]:
+    """How long workers are waited for; see `click.option`."""
+    return click.option("-t", "--timeout", type=bounds, default=1.0, help=text)
+
+
 def json_option(text: str) -> Callable[[C], C]:
     """Return the option ``--json``, which is passed as `as_json`."""
     return click.option("-j", "--json", "as_json", is_flag=True, help=text)

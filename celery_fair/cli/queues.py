@@ -6,7 +6,15 @@ from typing import Any, TypeVar
 
 import click
 
-from celery_fair.cli.options import Outcome, Seconds, conclude, json_option, outcome, the_app
+from celery_fair.cli.options import (
+    Outcome,
+    Seconds,
+    conclude,
+    json_option,
+    outcome,
+    the_app,
+    timeout_option,
+)
 from celery_fair.cli.rows import BY_WORKER, SUMMED, room, tables, title
 from celery_fair.operate import queues
 from celery_fair.operate.answers import Answers
@@ -43,13 +51,7 @@ def asking(command: Callable[..., T]) -> Callable[..., T]:
         multiple=True,
         help="Ask these workers only, such as celery@host.  [default: all]",
     )
-    @click.option(
-        "-t",
-        "--timeout",
-        type=Seconds(0, 3600, min_open=True),
-        default=1.0,
-        help="How long to wait for answers.",
-    )
+    @timeout_option(Seconds(0, 3600, min_open=True), "How long to wait for answers.")
     @click.pass_context
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> T:

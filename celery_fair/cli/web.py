@@ -10,7 +10,7 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.interrupt import interruptible
-from celery_fair.cli.options import Seconds, the_app
+from celery_fair.cli.options import Seconds, the_app, timeout_option
 from celery_fair.operate.broker import connection_to
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -48,13 +48,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--action-log", metavar="FILE", type=_FILE, help="Write each change to the end of this."
 )
-@click.option(
-    "--timeout",
-    "-t",
-    type=Seconds(0, 60, min_open=True),
-    default=1.0,
-    help="How long to wait for workers' answers.",
-)
+@timeout_option(Seconds(0, 60, min_open=True), "How long to wait for workers' answers.")
 @click.pass_context
 def web(ctx: click.Context, /, **given: Any) -> None:
     """Show workers, queues, keys, dead letters and partitions in a browser.

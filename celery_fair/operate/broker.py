@@ -33,10 +33,13 @@ def connected(app: Any) -> Iterator[Connection]:
             ) from exc
 
 
-def connection_to(opened: Callable[[], Connection]) -> Connection:
+def connection_to(opened: Callable[[], Connection], where: str = _WHERE) -> Connection:
     """Return an app's connection, which is not open yet.
 
     kombu imports the broker's client, and reads the URL, when one is made.
+
+    Arguments:
+        where: names what its URL was taken from.
 
     Raises:
         OperateError: it cannot be made, and why; without a password.
@@ -44,10 +47,10 @@ def connection_to(opened: Callable[[], Connection]) -> Connection:
     try:
         return opened()
     except NO_CLIENT as exc:
-        raise OperateError(missing_client(_WHERE, exc)) from exc
+        raise OperateError(missing_client(where, exc)) from exc
     except (KeyError, ValueError, TypeError):
         raise OperateError(
-            f"{_WHERE} cannot be read: it begins with amqp://, redis:// or sqs://; {ENCODED}"
+            f"{where} cannot be read: it begins with amqp://, redis:// or sqs://; {ENCODED}"
         ) from None
 
 

@@ -78,15 +78,11 @@ def _entry(letter: Letter) -> dict[str, Any]:
     return {name: getattr(letter, name) for name in _LISTED} | {"worker": worker, "detail": detail}
 
 
-def _hour(letter: Letter) -> str:
-    return letter.time.strftime("%Y-%m-%d %H:00") if letter.time else ""
-
-
 BY: dict[str, Callable[[Letter], str]] = {
     "reason": lambda letter: letter.reason or "",
     "task": lambda letter: letter.task or "",
     "queue": lambda letter: letter.queue or "",
-    "hour": _hour,
+    "hour": lambda letter: letter.time.strftime("%Y-%m-%d %H:00") if letter.time else "",
 }
 """What letters are counted by; "" for those that do not say. Hours are UTC."""
 

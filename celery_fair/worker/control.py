@@ -10,7 +10,6 @@ or those named by ``-d``; they can be sent like any of Celery's commands, too. A
 """
 
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 from celery.exceptions import ImproperlyConfigured
@@ -37,12 +36,6 @@ def _answer(state: Any, ask: Callable[[Parts], Any]) -> Any:
 def fair_status(state: Any, **_: Any) -> Any:
     """Per queue: quantum, shares, credit, window, what waits, runs and was served."""
     return _answer(state, lambda parts: parts.answers.status())
-
-
-@inspect_command(default_timeout=2.0)
-def fair_version(state: Any, **_: Any) -> Any:
-    """The version of celery-fair."""
-    return _answer(state, lambda _: {"ok": version("celery-fair")})
 
 
 @inspect_command(args=[("queue", str)], signature="<queue>", default_timeout=2.0)

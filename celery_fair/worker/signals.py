@@ -11,11 +11,7 @@ from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
 
-_ENDS = [
-    number
-    for name in ("SIGINT", "SIGTERM", "SIGQUIT")
-    if (number := getattr(signal, name, None))  # Windows has no SIGQUIT
-]
+_ENDS = [each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGQUIT")]
 
 
 class Handlers:

@@ -71,7 +71,7 @@ class WakeUp(ABC):
         self.handlers = Handlers()
         self._busy = Lock()
         self._by = 0  # the thread, or greenlet, that calls
-        self._listeners: list[Callable[[float], bool]] = []
+        self._run: Callable[[float], bool] | None = None
 
     def listen(self, run: Callable[[float], bool]) -> None:
         """Have this called when it is asked for, until what time, one call after the other.
@@ -80,11 +80,11 @@ class WakeUp(ABC):
         """
         self._forget_alarm()  # Celery may have cleared its timer with the last connection
         self._error = None
-        self._listeners[:] = [run]
+        self._run = run
 
     def leave(self) -> None:
         """Call nobody, until somebody listens again."""
-        self._listeners.clear()
+        self._run = None
 
     def answer(self) -> None:
         """Call who listens. Safe to call at any time, from any thread."""
@@ -95,10 +95,9 @@ class WakeUp(ABC):
                 self._by = get_ident()
                 self.pending = False
                 with self.handlers:
-                    for run in self._listeners:
-                        if not run(until):
-                            self.later()
-                            return
+                    if self._run is not None and not self._run(until):
+                        self.later()
+                        return
             finally:
                 self._by = 0
                 self._busy.release()

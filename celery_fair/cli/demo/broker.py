@@ -6,26 +6,19 @@ with the prefix. Nothing without the prefix is read, changed or deleted.
 """
 
 import os
-from importlib.util import find_spec
+from functools import partial
 from typing import Any
 
 import click
 from kombu import Connection
 
-from celery_fair.brokers.broker import missing_client
 from celery_fair.cli.demo.scenario import QUANTA
-from celery_fair.operate.broker import trouble_with
-from celery_fair.settings.values import harmless
+from celery_fair.operate.broker import connection_to, trouble_with
+from celery_fair.operate.errors import OperateError
+from celery_fair.settings.values import ENCODED, harmless
 
 _SCHEMES = ("memory", "amqp", "amqps", "pyamqp", "redis", "rediss")
 _PATIENCE = 5  # seconds
-
-# A URL that cannot be read may show its password anywhere, and so may the error of who read it.
-_UNREADABLE = (
-    "the URL of --broker cannot be read: special characters in a user name or password must be"
-    " percent-encoded (an @ as %40, a / as %2F), a port is a number up to 65535, and options behind"
-    " a ? are those of kombu's Connection"
-)
 
 
 class DemoError(click.ClickException):
@@ -58,17 +51,16 @@ class Broker:
                 " memory://, amqp://user:password@host:5672/vhost or redis://host:6379/0"
             )
         if ";" in rest:  # begins another broker's URL, within a password as well
-            raise DemoError(_UNREADABLE)
+            raise DemoError(f"--broker cannot be read: {ENCODED}")
         self.url = f"{scheme}://{rest}"
         self.in_memory = scheme == "memory"
         self.on_redis = scheme.startswith("redis")
         self.prefix = f"fair-demo-{os.urandom(4).hex()}."
-        if self.on_redis and not find_spec("redis"):  # kombu fails in its own way, by its version
-            raise DemoError(missing_client("--broker", "the package 'redis' is not installed"))
+        opened = partial(Connection, self.url, connect_timeout=_PATIENCE)
         try:
-            self._connection = Connection(self.url, connect_timeout=_PATIENCE)
-        except Exception:  # noqa: BLE001 - ValueError, TypeError, KeyError…, for each mistake another
-            raise DemoError(_UNREADABLE) from None
+            self._connection = connection_to(opened, "--broker")
+        except OperateError as exc:
+            raise DemoError(str(exc)) from None
 
     def __str__(self) -> str:
         """Return the URL without its password."""

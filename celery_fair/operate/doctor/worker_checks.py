@@ -1,8 +1,7 @@
 """What the workers say that run now."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from importlib.metadata import version
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, suppress
 from typing import Any
 
 from celery_fair.operate.doctor.findings import Finding, listed, ok, weak, wrong
@@ -31,8 +30,10 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
             return
         theirs = answers.others.keys()
         foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
-        consumed = _asked(workers, "active_queues", foreign)
-        versions = _asked(workers, "fair_version", sorted(answers.good))
+        consumed: Mapping[str, Any] = {}
+        if foreign:
+            with suppress(NoAnswerError):
+                consumed = workers.ask("active_queues", foreign).good
     queues = {name: [each["name"] for each in some] for name, some in consumed.items()}
     if answers.good:
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
@@ -43,35 +44,14 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
         yield ok("workers of other apps", f"{said}: on the same broker, and not looked at")
     for name in answers.good:
         yield from _another(name, answers.raw[name], settings)
-    yield from _mixed(versions)
     found = {queue for some in (*answers.good.values(), *queues.values()) for queue in some}
     yield from _without_workers(app, settings, found)
-
-
-def _asked(workers: Workers, command: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return what these answer, by name, as far as they do."""
-    try:
-        return workers.ask(command, names).good if names else {}
-    except NoAnswerError:
-        return {}
 
 
 _NO_CONTROL = (
     "rights for Celery's remote control: to configure, write and read celery.pidbox,"
     " reply.celery.pidbox and what ends in them (.*pidbox)"
 )
-
-
-def _mixed(versions: Mapping[str, Any]) -> Iterator[Finding]:
-    here = version("celery-fair")
-    others = [f"{name}: {has['ok']}" for name, has in versions.items() if has["ok"] != here]
-    if others:
-        said = "; ".join(others)
-        yield weak(
-            "workers: versions",
-            f"not all have this one, {here}: {said}",
-            "upgrade, and start them again one after the other",
-        )
 
 
 def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) -> Iterator[Finding]:

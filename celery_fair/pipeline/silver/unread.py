@@ -71,7 +71,7 @@ def unread(spark: SparkSession, paths: list[str], known: DataFrame, before: Data
         known: processes with records (`pid`, `boot`).
         before: what was unread before (`UNREAD`).
     """
-    there = {_row(name) for name in _named(paths)}
+    there = {_row(name) for name in filter(None, map(_parsed, paths))}
     found = spark.createDataFrame(sorted(there, key=str), _FILE)
     found = found.withColumns({"here": F.lit(True), "until": F.lit(None).cast("double")})
     gone = before.select("pid", "boot", "since", "until").withColumn("here", F.lit(False))
@@ -100,10 +100,6 @@ def packed(read: DataFrame) -> DataFrame:
     known = named.where("hour is not null").groupBy("folder", "hour").agg(digest.alias("digest"))
     name = F.concat(F.col("hour") * HOUR, F.lit("-"), "digest", F.lit(PACKED))
     return known.select(F.concat("folder", name).alias("file"))
-
-
-def _named(paths: list[str]) -> list[FileName]:
-    return list(filter(None, map(_parsed, paths)))
 
 
 def _parsed(path: str) -> FileName | None:
