@@ -13,7 +13,7 @@ import logging
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.redis import in_a_script, is_full, writing_on
+from celery_fair.brokers.redis import in_a_script, is_full, unless_silent, writing_on
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +30,11 @@ _scripts: dict[str, str] = {}
 
 
 def let_work(channel: Any, client: Any) -> Any:
-    """Return the client of a kombu channel; a full server does for it what it refuses at first."""
-    full = _Full(client, f"{channel.global_keyprefix}{channel.unacked_key}")
+    """Return the client of a kombu channel; a full server does for it what it refuses at first.
+
+    And a silent one is not asked again.
+    """
+    full = _Full(channel, client)
     client.execute_command = full.execute
     client.register_script = full.register
     client.pipeline = full.pipeline
@@ -42,15 +45,16 @@ class _Full:
     """What a client does in place of its own.
 
     Arguments:
+        channel: whose client it is.
         client: the client.
-        held: the key of what is unacknowledged.
     """
 
     _said_at = float("-inf")  # by any of them
 
-    def __init__(self, client: Any, held: str) -> None:
+    def __init__(self, channel: Any, client: Any) -> None:
+        self._channel = channel
         self._client = client
-        self._held = held
+        self._held = f"{channel.global_keyprefix}{channel.unacked_key}"
         self._execute = client.execute_command
         self._register = client.register_script
         self._pipeline = client.pipeline
@@ -64,7 +68,8 @@ class _Full:
         from redis.exceptions import OutOfMemoryError
 
         try:
-            return self._execute(*command, **options)
+            with unless_silent(self._channel):
+                return self._execute(*command, **options)
         except OutOfMemoryError:
             if command[0] == _PUBLISHES and not _retries(command[-1]):
                 raise
@@ -73,7 +78,8 @@ class _Full:
         return self._again([(command, options)])[0]
 
     def pipeline(self, *args: Any, **options: Any) -> Any:
-        pipe = self._pipeline(*args, **options)
+        with unless_silent(self._channel):  # whoever restores asks by it
+            pipe = self._pipeline(*args, **options)
         execute = pipe.execute
 
         def execute_all(raise_on_error: bool = True) -> Any:

@@ -1,7 +1,6 @@
 """Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -9,6 +8,7 @@ from importlib.resources import files
 from time import monotonic
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from kombu.transport import virtual
 
@@ -16,6 +16,14 @@ logger = logging.getLogger(__name__)
 
 MARK = "celery-fair:broker"
 """The key in which a database has a name of its own, below the transport's prefix."""
+
+
+_REST = 15.0
+"""Seconds for which a server that has not answered in time is not asked again: the connection is
+lost, and who ends it would else wait for one answer after the other."""
+
+_rests = WeakKeyDictionary[Any, float]()
+"""Until when, on the monotonic clock, by kombu's transport: each connection has one of its own."""
 
 
 class NotHeldError(Exception):
@@ -28,6 +36,27 @@ def connection_of(pool: Any) -> Any:
         return pool.get_connection()
     except TypeError:  # redis-py before 5.3 wants a command's name
         return pool.get_connection("_")
+
+
+@contextmanager
+def unless_silent(channel: Any) -> Iterator[None]:
+    """Ask a server, on a connection of kombu's but not on one on which it was silent just now.
+
+    Raises:
+        redis.exceptions.ConnectionError: it was.
+    """
+    from redis.exceptions import ConnectionError as LostError
+    from redis.exceptions import TimeoutError as SilentError
+
+    transport = getattr(channel, "connection", channel)
+    if monotonic() < _rests.get(transport, 0.0):
+        raise LostError("Redis has not answered in time")
+    try:
+        yield
+    except SilentError:
+        if transport is not channel:
+            _rests[transport] = monotonic() + _REST
+        raise
 
 
 def release_idle(channel: Any) -> None:
@@ -54,13 +83,10 @@ class Commands:
 
     Arguments:
         channel: of kombu's Redis transport.
-        rest: seconds for which a server is not asked again that has not answered in time.
     """
 
-    def __init__(self, channel: Any, rest: float = 0.0) -> None:
+    def __init__(self, channel: Any) -> None:
         self._channel = channel
-        self._rest = rest
-        self._rests_until = -math.inf
 
     @cached_property
     def _client(self) -> Any:
@@ -157,21 +183,13 @@ class Commands:
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        from redis.exceptions import ConnectionError as LostError
-        from redis.exceptions import TimeoutError as SilentError
-
-        if monotonic() < self._rests_until:
-            raise LostError("Redis has not answered in time")
         pool = self._client.connection_pool
-        try:
+        with unless_silent(self._channel):
             connection = connection_of(pool)
             try:
                 yield connection
             finally:
                 pool.release(connection)
-        except SilentError:
-            self._rests_until = monotonic() + self._rest
-            raise
 
 
 class Script:

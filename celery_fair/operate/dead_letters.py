@@ -225,7 +225,9 @@ class Order:
             if self.purges:
                 plan.purge(copies)
             else:
-                plan.replay(copies, self.may_have_started or self._is_proven(copies))
+                # Whether it is proven, of all letters of a message.
+                proven = self.proven is not None and copies.wanted == copies.count
+                plan.replay(copies, self.may_have_started or proven)
         return plan
 
     def foresee(self, plan: Plan) -> Report:
@@ -252,10 +254,6 @@ class Order:
             return purge(queue, plan, self.means, stop=stop, tick=tick)
         with self._forgetting(app) as forget:
             return replay(queue, plan, forget=forget, stop=stop, tick=tick)
-
-    def _is_proven(self, copies: Copies) -> bool:
-        """Whether it is, of all letters of a message."""
-        return self.proven is not None and copies.wanted == copies.count
 
     @contextmanager
     def _forgetting(self, app: Any) -> Iterator[Callable[[str], object]]:

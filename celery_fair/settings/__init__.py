@@ -182,11 +182,13 @@ class Settings:
         _refuse_together(queues, each)
         leash_url = _leash_url(each.leash_url, conf, queues)
         key_store = each.key_store or leash_url
+        # By it apps in one database are told apart.
+        prefix = str((conf.broker_transport_options or {}).get("global_keyprefix") or "")
         return replace(
             each,
             queues=queues,
             leash_url=leash_url,
-            leash_prefix="" if each.leash_url else _prefix(conf),
+            leash_prefix="" if each.leash_url else prefix,
             key_store=key_store,
         )
 
@@ -328,11 +330,6 @@ def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions])
             f" share; set fair_leash_url = 'redis://…', not {url and harmless(url)}"
         )
     return None
-
-
-def _prefix(conf: Any) -> str:
-    """Return what the broker's keys begin with, by which apps in one database are told apart."""
-    return str((conf.broker_transport_options or {}).get("global_keyprefix") or "")
 
 
 def _broker_url(conf: Any) -> str | None:

@@ -12,8 +12,12 @@ import pytest
 from amqp import spec
 from celery import Celery
 from kombu import Connection
+from kombu.transport.redis import Channel
+from redis import exceptions as of_redis
 
 from celery_fair.brokers.broker import ANSWERS, CONNECTS, bound_waits
+from celery_fair.brokers.full_redis import let_work
+from celery_fair.brokers.redis import Commands
 from celery_fair.worker import patches
 from celery_fair.worker.amqp_io.silence import SilenceWatch
 from tests.brokers import Space
@@ -84,6 +88,39 @@ def test_what_has_not_answered_is_left_at_once(rabbitmq_space: Space) -> None:
         assert not connection.connected
         assert not any(channel.is_open for channel in channels)
         connection.release()
+
+
+@pytest.mark.parametrize("asks_again", ["a command", "kombu", "who restores", "another channel"])
+def test_a_redis_that_has_not_answered_is_not_asked_again(
+    redis_space: Space, monkeypatch: pytest.MonkeyPatch, asks_again: str
+) -> None:
+    """On that connection: whoever ends it would wait for one answer after the other."""
+    made = Channel._create_client
+
+    def make(channel: Any, **options: Any) -> Any:
+        return let_work(channel, made(channel, **options))
+
+    monkeypatch.setattr(Channel, "_create_client", make)
+
+    def ask(by: str, connection: Connection) -> object:
+        is_another = by == "another channel"
+        channel = connection.channel() if is_another else connection.default_channel
+        if by == "who restores":
+            return channel.client.transaction(lambda pipe: pipe.multi(), "key")
+        return channel.client.get("key") if by == "kombu" else Commands(channel)("GET", "key")
+
+    options = {"socket_timeout": 0.2, "health_check_interval": 0}
+    with Proxy(redis_space) as proxy:
+        with Connection(proxy.url, transport_options=options) as connection:
+            assert ask("kombu", connection) is ask("a command", connection) is None
+            proxy.hold()
+            with pytest.raises(of_redis.TimeoutError):
+                ask("a command", connection)
+            with pytest.raises(of_redis.ConnectionError, match="has not answered in time"):
+                ask(asks_again, connection)
+            proxy.release()
+        with Connection(proxy.url, transport_options=options) as another:
+            assert ask("a command", another) is None
 
 
 def test_whose_caller_waits_by_himself_is_left_to_him(rabbitmq_space: Space) -> None:

@@ -5,8 +5,6 @@ import click
 from celery_fair.cli.options import Seconds, parsed_by
 from celery_fair.core.targets import parse_target
 
-_INTERRUPTED = 130
-
 
 @click.command()
 @click.option(
@@ -88,5 +86,5 @@ def demo(
             good = demonstrate(setup, as_json)
     except KeyboardInterrupt:
         click.echo("Interrupted; the worker has ended, and its queues are deleted.", err=True)
-        ctx.exit(_INTERRUPTED)
+        ctx.exit(130)
     ctx.exit(0 if good else 1)

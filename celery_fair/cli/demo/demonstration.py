@@ -36,7 +36,7 @@ def demonstrate(setup: Setup, as_json: bool) -> bool:
     if as_json:
         click.echo(json.dumps(_report(setup, runs), indent=2))
         return shorter
-    for line in ("", *aligned(figures(runs)), "", _reason(setup), ""):
+    for line in ("", *aligned(figures(runs)), "", _reason(), ""):
         click.echo(line)
     click.secho(sentence, fg="green" if shorter else "red", bold=True)
     return shorter
@@ -97,16 +97,13 @@ def _title(run: Run) -> str:
     return run.worker.capitalize()
 
 
-def _reason(setup: Setup) -> str:
-    """Return why Celery's own worker lets mails wait longer, and where it may not."""
-    reason = (
+def _reason() -> str:
+    """Return why Celery's own worker lets mails wait longer."""
+    return (
         "Celery's own worker has fetched newsletters before a mail arrives, as many as its"
         " prefetch multiplier says, and the mail stands behind them. A fair worker chooses the"
         " next task when a slot is free."
     )
-    if setup.pool != "threads" and (setup.pool != "prefork" or setup.broker.in_memory):
-        reason += " With this pool on this broker Celery's worker may fetch less ahead."
-    return reason
 
 
 def _progress(run: Run) -> str:

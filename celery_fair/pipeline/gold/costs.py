@@ -86,15 +86,11 @@ def _shrunk(by_key: DataFrame) -> DataFrame:
         .withColumn("task_squares", F.sum("squares").over(task))
         .withColumn("across", F.sum(deviation).over(task))
         .withColumn("sizes", F.sum(F.col("n") ** 2).over(task))
-        .withColumn("within", _over("task_squares", F.col("task_n") - F.col("keys")))
+        .withColumn("within", F.expr("if(task_n > keys, task_squares / (task_n - keys), null)"))
         .withColumn("between", _between())
         .withColumn("z", _credibility())
         .withColumn("estimate", F.expr("z * mean + (1 - z) * task_mean"))
     )
-
-
-def _over(numerator: str, denominator: Column) -> Column:
-    return F.when(denominator > 0, F.col(numerator) / denominator)
 
 
 def _between() -> Column:

@@ -56,10 +56,6 @@ _FEW = 16
 _OTHERS = 3
 """Connections of a channel's for what is not settled: to fetch, to restore, to dead-letter."""
 
-_REST_SILENT = 15.0
-"""Seconds for which a server that has not answered in time is not asked again: the connection is
-lost, and who ends it would else wait for one answer after the other."""
-
 _REST = 99
 """How many times longer than a look at more of them takes of a processor an idle worker rests."""
 
@@ -98,7 +94,7 @@ class RedisSource(Source):
         by_key: Callable[..., Feed] | None = None,
     ) -> None:
         self.channel = channel = connection.channel()
-        self.send = Commands(channel, _REST_SILENT)
+        self.send = Commands(channel)
         self._script = Script(self.send, fetching())
         self._soon = soon
         self._at = at
