@@ -59,7 +59,7 @@ def collecting(url: str) -> Iterator[Collector]:
     """What asks the workers once a second, as if somebody looked all the time."""
     app = Celery("shop", broker=url, set_as_current=False)
     with closing(Workers(app, (), 1.0)) as workers:
-        collector = Collector(Crowd(workers).status, Depths(app.connection_for_read))
+        collector = Collector(Crowd(workers).status, Depths(app.connection_for_read, ()))
         collector.start()
         try:
             yield collector

@@ -56,15 +56,12 @@ class Depths:
 
     Arguments:
         connect: makes a kombu connection, without opening it.
-        every: seconds between two rounds of questions, at the least.
         keyed: queues that are shared by key.
+        every: seconds between two rounds of questions, at the least.
     """
 
     def __init__(
-        self,
-        connect: Callable[[], Any],
-        every: float = _EVERY,
-        keyed: Collection[str] = (),
+        self, connect: Callable[[], Any], keyed: Collection[str], every: float = _EVERY
     ) -> None:
         self._connect = connect
         self._every = every
@@ -145,7 +142,7 @@ class Depths:
 
 
 def depths_of(
-    connection: Any, queues: Iterable[str], keyed: Collection[str] = ()
+    connection: Any, queues: Iterable[str], keyed: Collection[str]
 ) -> dict[str, int | None]:
     """Ask once, on a connection that is open; None stands for a queue that is not there.
 

@@ -157,7 +157,7 @@ def _depths(
                     f" and this app on {here}; its workers consume nothing of the group"
                 )
         every = frozenset().union(*(group.partitions for group in groups.values()))
-        return depths_of(connection, every)
+        return depths_of(connection, every, ())
 
 
 def _rows(name: str, group: Group, depths: Mapping[str, int | None]) -> Iterator[Partition]:

@@ -14,6 +14,7 @@ import uvicorn
 from celery_fair.brokers.depths import Depths
 from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.workers import Crowd, Workers
+from celery_fair.settings import Settings
 from celery_fair.web.actions import ActionLog
 from celery_fair.web.asgi import application
 from celery_fair.web.collector import Collector
@@ -59,11 +60,12 @@ def serving(app: Any, options: Options) -> Iterator[tuple[str, Callable[[], None
         may_change = options.may_change
         allow = options.allow_changes or bool(may_change)
         visitors = Visitors(allow, may_change, options.proxy_header, options.proxy)
+    depths = Depths(app.connection_for_read, Settings.of(app).keys)
     crowd = Crowd(Workers(app, (), options.timeout))
     with (
         _listening(options.host, options.port) as listening,
         closing(Orders(app, log)) as orders,
-        closing(Collector(crowd.status, Depths(app.connection_for_read))) as collector,
+        closing(Collector(crowd.status, depths)) as collector,
     ):
         site = Site(app, collector, log, orders, options.timeout)
         config = uvicorn.Config(

@@ -210,7 +210,7 @@ class Parts:
                 " pip install celery-fair[prometheus]"
             ) from exc
         assert self.settings.metrics is not None
-        depths = Depths(c.app.connection_for_read, _DEPTHS, self.settings.keys)
+        depths = Depths(c.app.connection_for_read, self.settings.keys, _DEPTHS)
         collector = FairCollector(self.answers, observed, depths, self.settings.dead_letters)
         return MetricsServer(self.settings.metrics, collector), depths
 

@@ -20,7 +20,7 @@ from tests.waiting import wait_equal, wait_for
 
 @contextmanager
 def asking(url: str, *queues: str) -> Iterator[Depths]:
-    with closing(Depths(lambda: Connection(url))) as depths:
+    with closing(Depths(lambda: Connection(url), ())) as depths:
         depths.start()
         depths.ask_about(queues)
         yield depths
@@ -65,7 +65,7 @@ def test_an_answer_is_of_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) 
     """What it says may have been so at any time since then."""
     clock = count()
     monkeypatch.setattr(module, "monotonic", lambda: float(next(clock)))
-    depths = Depths(lambda: None)
+    depths = Depths(lambda: None, ())
     depths.ask_about(["a"])
     known = depths._asked(lambda queue: int(10 + next(clock)))
     assert known["a"] == (11, 2.0, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -11,8 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
@@ -31,6 +34,7 @@ from tests.integration.gate import closing_gate
 from tests.keys.tenants import KEYED, QUEUE, Tenants, at, left, publisher, send
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
+from tests.web.served import serving
 from tests.workers import StartWorker
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -414,8 +418,19 @@ def test_what_waits_is_shown_and_put_back(
     assert [task for task in order[4:] if task in ids[:32]] == ids[2:32]
 
 
+def on_the_page(address: str) -> str:
+    """How many messages wait, as the page in a browser says."""
+    text = httpx.get(f"{address}/queues").text
+    found = re.search(r'data-label="Waiting"><[^>]*>([^<]*)<', text)
+    return text if found is None else found[1]
+
+
 def test_whose_messages_wait_is_told_by_workers(
-    space: Space, start_worker: StartWorker, app: Celery, run: Callable[..., Result]
+    space: Space,
+    start_worker: StartWorker,
+    app: Celery,
+    run: Callable[..., Result],
+    tmp_path: Path,
 ) -> None:
     with closing_gate() as gate:
         ids = []
@@ -445,6 +460,8 @@ def test_whose_messages_wait_is_told_by_workers(
         assert sum(row["started"] for row in rows.values()) == 10
         assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
         assert {row["target"] for row in rows.values()} == {0.5}
+        with serving(space, KEYED, tmp_path) as address:
+            wait_equal(lambda: on_the_page(address), str(waiting))
         said = run("keys", "show", QUEUE, "a").output.splitlines()
         waits = rows["a"]["waiting"]
         assert said[0].startswith(f"a has {waits} messages waiting in jobs: its turn comes by its")
@@ -541,7 +558,7 @@ def test_what_waits_in_lanes_is_counted(space: Space, app: Celery) -> None:
     """And a lane that was deleted by hand hides no front."""
     ids = send(app, "a", 32) + send(app, "b", 22)
     with app.connection_for_write() as connection:
-        assert depths_of(connection, [QUEUE, "none"]) == {QUEUE: 4, "none": None}
+        assert depths_of(connection, [QUEUE, "none"], ()) == {QUEUE: 4, "none": None}
         assert depths_of(connection, [QUEUE], [QUEUE]) == {QUEUE: len(ids)}
         connection.default_channel.queue_delete("jobs.fair.1")
         assert depths_of(connection, [QUEUE], [QUEUE]) == {QUEUE: 34}

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.apps.settings import AppSettings
 from tests.brokers import Space
 from tests.chromium import OPTIONS, browser
 from tests.dead_letters.conftest import Box
 from tests.integration.conftest import module_space, start_module_worker
-from tests.processes import ROOT, Process
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
-from tests.workers import DEFAULT_APP, StartWorker, WorkerProcess
+from tests.web.served import serving
+from tests.workers import StartWorker, WorkerProcess
 
 __all__ = ["module_space", "start_module_worker"]
 
@@ -50,33 +45,13 @@ def worker(start_module_worker: StartWorker, module_space: Space) -> WorkerProce
     return worker
 
 
-@contextmanager
-def serving(space: Space, folder: Path, *options: str) -> Iterator[str]:
-    """`celery -A … fair web`, until the context ends; its address."""
-    settings = AppSettings(broker_url=space.url, records=os.devnull, conf=CONF)
-    command = [sys.executable, "-m", "celery", "-A", DEFAULT_APP, "fair", "web", "--port", "0"]
-    process = Process(
-        [*command, *options],
-        folder / "web.log",
-        os.environ | {"PYTHONPATH": str(ROOT)} | settings.environment(),
-    )
-    try:
-        found = wait_for(lambda: re.search(r"http://\S+", process.log()), 60, process.log)
-        yield found[0]
-        process.send(15)
-        assert process.wait() == 0, process.log()
-        assert "Traceback" not in process.log()
-    finally:
-        process.end()
-
-
 @pytest.fixture(scope="module")
 def server(
     worker: WorkerProcess, module_space: Space, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("web")
     log = str(folder / "actions.jsonl")
-    with serving(module_space, folder, "--allow-changes", "--action-log", log) as address:
+    with serving(module_space, CONF, folder, "--allow-changes", "--action-log", log) as address:
         yield address
 
 
@@ -272,7 +247,7 @@ def test_every_field_and_figure_has_a_name(server: str, page: Page) -> None:
 def test_read_only_has_no_buttons_and_no_way(
     worker: WorkerProcess, module_space: Space, page: Page, tmp_path: Path
 ) -> None:
-    with serving(module_space, tmp_path) as address:
+    with serving(module_space, CONF, tmp_path) as address:
         page.goto(f"{address}/queue?name=left")
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         assert page.locator("form[method=post]").count() == 0

@@ -47,8 +47,8 @@ def _former(
     for name in sorted(names):
         first = parts[name].count if name in parts else 0
         for number in range(first, first + min(_PARTITIONS, _MOST // len(names))):
-            depths = depths_of(connection, [f"{name}.{number}"])
+            depths = depths_of(connection, [f"{name}.{number}"], ())
             if None in depths.values():
                 break
             yield from depths.items()
-    yield from depths_of(connection, [Settings().dead_letters]).items()
+    yield from depths_of(connection, [Settings().dead_letters], ()).items()

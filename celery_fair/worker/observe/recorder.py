@@ -311,7 +311,7 @@ def recorder_for(c: Any, settings: Settings, feeds: OpenFeeds, chooser: Chooser)
     policy = log_policy(settings)
     try_log(policy)
     log = EventLog(policy, c.hostname)
-    depths = Depths(c.app.connection_for_read, keyed=settings.keys)
+    depths = Depths(c.app.connection_for_read, settings.keys)
     classes = {} if settings.targets is None else settings.targets.classes
     queues = QueueStates(feeds, chooser, depths, log, classes)
     return Recorder(log, queues, QueueSettings(feeds, settings, log), settings, c)
