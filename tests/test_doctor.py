@@ -224,7 +224,10 @@ def test_an_app_that_is_not_fair(redis_space: Space) -> None:
         found = findings(app)
         assert found["bootstep"]["level"] == found["task_always_eager"]["level"] == "wrong"
         app.steps["consumer"].add(FairConsumerStep)
-        assert findings(app)["bootstep"]["level"] == "weak"
+        bootstep = findings(app)["bootstep"]
+        assert (bootstep["level"], "is lost" in bootstep["text"]) == ("weak", False)
+        app.conf.fair_keys = {"jobs": {}}
+        assert "a key that they give, by fair_key=…, is lost" in findings(app)["bootstep"]["text"]
 
 
 def test_no_task_is_non_repeatable(rabbitmq_space: Space) -> None:

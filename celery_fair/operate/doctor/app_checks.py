@@ -16,7 +16,7 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
     """Check everything that needs no server."""
     packages = ("celery-fair", "celery", "kombu")
     yield ok("versions", ", ".join(f"{name} {version(name)}" for name in packages))
-    yield _step(app)
+    yield _step(app, settings)
     if app.conf.task_always_eager:
         yield wrong(
             "task_always_eager",
@@ -34,7 +34,7 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _step(app: Any) -> Finding:
+def _step(app: Any, settings: Settings) -> Finding:
     if not is_fair(app):
         return wrong(
             "bootstep",
@@ -43,10 +43,11 @@ def _step(app: Any) -> Finding:
             "celery_fair.install(app), where the app is made",
         )
     if not getattr(app.amqp_cls, "knows_levels", False):
+        keyless = "; a key that they give, by fair_key=…, is lost" if settings.keys else ""
         return weak(
             "bootstep",
             "workers are fair; publishers know no logical queues, and do not say when they"
-            " publish, without which a ledger proves nothing",
+            f" publish, without which a ledger proves nothing{keyless}",
             "celery_fair.install(app) in place of app.steps['consumer'].add(FairConsumerStep)",
         )
     return ok("bootstep", "workers are fair, publishers say when they publish")
