@@ -22,7 +22,9 @@ from celery_fair.cli import fair
 from celery_fair.operate.doctor.holding import consumer_timeout
 from celery_fair.operate.errors import NoAnswerError
 from celery_fair.operate.workers import Workers
+from celery_fair.routing import floods
 from tests.brokers import RabbitMQ, RedisServer, Space
+from tests.keys.tenants import send
 from tests.publishing import publish
 from tests.test_permissions import commands
 from tests.workers import StartWorker
@@ -354,10 +356,19 @@ def test_what_is_where_no_worker_looks_any_more(
     assert set(space.depths()) == before  # nothing is made
 
 
-def test_queues_that_are_shared_by_key(rabbitmq_space: Space, redis_space: Space) -> None:
+def test_queues_that_are_shared_by_key(
+    rabbitmq_space: Space, redis_space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(floods, "_RATE", 1e-6)  # a flood has two messages in front
     keyed: dict[str, Any] = {"fair_keys": {"jobs": {}}, "task_default_queue": "jobs"}
+    with app_on(redis_space.url, once=False, **keyed) as app:
+        send(app, "a", 32)
+        assert findings(app)["queue jobs"]["text"] == "32 messages"
+    keyed["broker_transport_options"] = {"confirm_publish": True}
     with app_on(rabbitmq_space.url, once=False, **keyed) as app:
+        send(app, "a", 32)
         found = findings(app)
+        assert found["queue jobs"]["text"] == "classic queue, 32 messages, 30 of them in lanes"
         assert found["keys of jobs"]["level"] == "ok"
         assert "each worker keeps the keys' tags itself" in found["fair_key_store"]["text"]
     assert not [name for name in rabbitmq_space.depths() if name.endswith(".doctor")]

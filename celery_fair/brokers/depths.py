@@ -141,10 +141,8 @@ class Depths:
             self._news.clear()
 
 
-def depths_of(
-    connection: Any, queues: Iterable[str], keyed: Collection[str]
-) -> dict[str, int | None]:
-    """Ask once, on a connection that is open; None stands for a queue that is not there.
+def depths_of(connection: Any, queues: Iterable[str], keyed: Collection[str]) -> dict[str, int]:
+    """Ask once, on a connection that is open; a queue that is not there is left out.
 
     Arguments:
         keyed: those that are shared by key.
@@ -153,7 +151,8 @@ def depths_of(
         Exception: whatever the transport raises if the broker does not answer.
     """
     broker, channel = broker_of(connection), connection.default_channel
-    return {q: broker.depth(channel, q, _PATIENCE, q in keyed) for q in queues}
+    found = {queue: broker.depth(channel, queue, _PATIENCE, queue in keyed) for queue in queues}
+    return {queue: depth for queue, depth in found.items() if depth is not None}
 
 
 def oldest_of(connection: Any, queues: Iterable[str]) -> dict[str, float]:

@@ -9,12 +9,12 @@ import click
 from celery_fair.cli.groups import Group
 from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
 from celery_fair.operate.keys import Listing, live_options, opened, shown_key, whole_tenant, why
-from celery_fair.operate.text import counted, duration, escaped, figure
+from celery_fair.operate.text import counted, duration, escaped
 
 T = TypeVar("T")
 
 _HEADS = (
-    *("key", "weight", "fair", "share", "starts/s", "running", "waiting", "parts", "oldest"),
+    *("key", "weight", "fair", "share", "started", "running", "waiting", "parts", "oldest"),
     "held",
 )
 
@@ -83,7 +83,7 @@ def list_keys(queue: str, top: int) -> Outcome:
     weight   as it is now, see fair keys set
     fair     its part of what is started, by the weights of those that have something waiting
     share    what it got of what was started of these, in this minute and the one before
-    starts/s in these
+    started  messages, in these
     running  its tasks, of its cap (max_in_flight); on Redis, of keys that have one
     waiting  messages, of all its parts
     parts    how many of these have something waiting
@@ -128,7 +128,6 @@ def _cells(row: dict[str, Any]) -> list[Any]:
         "key": row["tenant"] or None,
         "fair": f"{row['target']:.1%}",
         "share": f"{row['share']:.1%}",
-        "starts/s": figure(row["per_second"]),
         "oldest": None if row["oldest_seconds"] is None else duration(row["oldest_seconds"]),
         "running": running,
         "held": row["reason"] or None,

@@ -142,7 +142,7 @@ def _store_of(settings: Settings, failure: str) -> Iterator[GroupStore]:
 
 def _depths(
     app: Any, groups: Mapping[str, Group], now: Mapping[str, float], notes: list[str]
-) -> dict[str, int | None]:
+) -> dict[str, int]:
     with connection_to(app.connection_for_read) as connection:
         trouble = trouble_with(connection)
         if trouble is not None:
@@ -160,7 +160,7 @@ def _depths(
         return depths_of(connection, every, ())
 
 
-def _rows(name: str, group: Group, depths: Mapping[str, int | None]) -> Iterator[Partition]:
+def _rows(name: str, group: Group, depths: Mapping[str, int]) -> Iterator[Partition]:
     """Yield a group's partitions, by number."""
     for partition in sorted(group.partitions, key=by_number):
         grant, planned = group.grants.get(partition, Grant()), group.plan.get(partition)

@@ -75,14 +75,12 @@ class Workers:
         """
         connection = self._connected()
         try:
-            depths = depths_of(connection, queues, keyed)
-            oldest = oldest_of(connection, queues)
+            return depths_of(connection, queues, keyed), oldest_of(connection, queues)
         except Exception as exc:  # each transport has errors of its own
             self.close()
             raise NoAnswerError(
                 f"the broker {self._broker} does not say what waits: {exc}"
             ) from exc
-        return {queue: depth for queue, depth in depths.items() if depth is not None}, oldest
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
 
-from celery_fair.brokers.keyed.lists import KeyedLists
+from celery_fair.brokers.keyed.lists import Backlog, KeyedLists
+from celery_fair.operate.keys.keys import rows_of
+from celery_fair.settings.keys import KeyLimits
 from tests.brokers import Space
 from tests.eventlog.reading import records
 from tests.integration.gate import closing_gate
@@ -46,14 +49,25 @@ def test_what_waits_is_listed(
         }
         assert rows["globex"]["target"] == pytest.approx(0.5)
         assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
-        assert 0 < sum(row["per_second"] for row in rows.values()) <= 51 / 60
         still = sum(row["waiting"] for row in document["top"])
         assert still + len(worker.records.started) == 51
         head, *lines = run("keys", "list", QUEUE, "--top", "2").output.splitlines()[1:]
-        heads = "key weight fair share starts/s running waiting parts oldest held"
+        heads = "key weight fair share started running waiting parts oldest held"
         assert head.split() == heads.split()
         assert [line.split()[0] for line in lines] == ["acme", "globex"]
+        shown = dict(zip(head.split(), lines[0].split(), strict=False))
+        assert (shown["key"], shown["started"]) == ("acme", str(rows["acme"]["started"]))
     worker.records.started.wait_once(ids)
+
+
+def test_who_has_nothing_waiting_is_due_nothing() -> None:
+    """On RabbitMQ those are told of, too, who were served and have nothing any more."""
+    rest: dict[str, Any] = dict.fromkeys(("parts", "ahead", "running"), 0)
+    rest |= {"limits": KeyLimits(), "held": None, "before": None}
+    found = [Backlog(name, 1.0, n, started=5, **rest) for name, n in (("a", 9), ("b", 1), ("c", 0))]
+    rows = {row["tenant"]: row for row in rows_of(found, 20)}
+    assert {name: row["target"] for name, row in rows.items()} == {"a": 0.5, "b": 0.5, "c": 0.0}
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
 
 
 def test_a_weight_that_is_set_reaches_what_waits(

@@ -5,14 +5,14 @@ the right to ask it. So a queue is declared, and consumed, with an argument that
 is published is for nobody.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 from uuid import uuid4
 
 from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed
 from kombu import Exchange
 
-from celery_fair.brokers.broker import shown
+from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.brokers.lanes import register
 from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.operate.doctor.holding import consumer_timeout
@@ -39,12 +39,12 @@ def amqp_findings(
     server = connection.connection.server_properties
     product, version = server.get("product", "a broker"), str(server.get("version", ""))
     yield ok("broker", f"{product} {version} at {shown(connection)}")
-    has_limit = product == "RabbitMQ" and not version.startswith("3.")
+    usual_limit = _USUAL_LIMIT if product == "RabbitMQ" and not version.startswith("3.") else -1
     queues = list(app.amqp.queues.values())
     for queue in queues:
         topic = f"queue {queue.name}"
         lacks = _rights(connection, topic, queue.name, queue.exchange, queue.no_declare)
-        yield lacks or _queue(connection, queue, non_repeatable, _USUAL_LIMIT if has_limit else -1)
+        yield lacks or _queue(connection, queue, non_repeatable, usual_limit, settings.keys)
     letters = settings.dead_letters
     if lacks := _rights(connection, f"queue {letters}", letters, Exchange(letters)):
         yield lacks
@@ -135,11 +135,14 @@ def _publish(channel: Any, exchange: str) -> None:
     )
 
 
-def _queue(connection: Any, queue: Any, non_repeatable: bool, usual_limit: int) -> Finding:
+def _queue(
+    connection: Any, queue: Any, non_repeatable: bool, usual_limit: int, keyed: Collection[str]
+) -> Finding:
     """Say what kind of queue it is.
 
     Arguments:
         usual_limit: how often a message of a quorum queue may be returned; negative for no limit.
+        keyed: queues that are shared by key: nobody consumes them, they are asked, as lanes are.
     """
     topic = f"queue {queue.name}"
     with connection.channel() as channel:
@@ -150,7 +153,12 @@ def _queue(connection: Any, queue: Any, non_repeatable: bool, usual_limit: int) 
         except ChannelError as exc:  # it is another connection's alone, say
             return weak(topic, f"cannot be looked at: {exc}", "try again when it is free")
     kind = _kind(connection, queue)
-    text = f"{kind} queue, {found.message_count} messages, {found.consumer_count} consumers"
+    waits = f"{found.message_count} messages, {found.consumer_count} consumers"
+    if queue.name in keyed:
+        by_key = broker_of(connection).by_key(connection.default_channel, [queue.name])
+        in_lanes = by_key.get(queue.name, 0)
+        waits = f"{found.message_count + in_lanes} messages, {in_lanes} of them in lanes"
+    text = f"{kind} queue, {waits}"
     if kind == "classic" and non_repeatable:
         return weak(
             topic,

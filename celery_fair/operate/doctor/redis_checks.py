@@ -37,6 +37,8 @@ def redis_findings(app: Any, connection: Any, settings: Settings) -> Iterator[Fi
     for queue in queues:
         with suppress(NoPermissionError):  # one by one: a server that is full refuses transactions
             size = sum(int(send("LLEN", key)) for key in send.lists(queue.name))
+            if queue.name in settings.keys:
+                size += int(send("HGET", send.key(base_of(queue.name)), "waiting") or 0)
             yield ok(f"queue {queue.name}", f"{size} messages")
 
 

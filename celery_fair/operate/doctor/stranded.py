@@ -40,7 +40,7 @@ def stranded(connection: Any, settings: Settings, queues: Collection[str]) -> It
 
 def _former(
     connection: Any, settings: Settings, queues: Collection[str]
-) -> Iterator[tuple[str, int | None]]:
+) -> Iterator[tuple[str, int]]:
     """Yield names, and how many wait; partitions up to one that is not there, if that is told."""
     parts = settings.partitioned
     names = {*queues, *parts}.difference(*(each.queues for each in parts.values()))
@@ -48,7 +48,7 @@ def _former(
         first = parts[name].count if name in parts else 0
         for number in range(first, first + min(_PARTITIONS, _MOST // len(names))):
             depths = depths_of(connection, [f"{name}.{number}"], ())
-            if None in depths.values():
+            if not depths:
                 break
             yield from depths.items()
     yield from depths_of(connection, [Settings().dead_letters], ()).items()

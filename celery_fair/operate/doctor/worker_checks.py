@@ -28,8 +28,7 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
             else:
                 yield wrong("workers that run", str(exc), _NO_CONTROL)
             return
-        theirs = answers.others.keys()
-        foreign = sorted({*answers.notes, *answers.errors} - answers.good.keys() - theirs)
+        foreign = sorted({*answers.notes, *answers.errors}.difference(answers.good, answers.others))
         consumed: Mapping[str, Any] = {}
         if foreign:
             with suppress(NoAnswerError):
@@ -55,8 +54,7 @@ _NO_CONTROL = (
 
 
 def _without_workers(app: Any, settings: Settings, consumed: Collection[str]) -> Iterator[Finding]:
-    logical = set(settings.logical_queues)
-    idle = sorted(set(app.amqp.queues) - set(consumed) - logical)
+    idle = sorted(set(app.amqp.queues).difference(consumed, settings.logical_queues))
     if idle:
         yield weak(
             "queues without workers",

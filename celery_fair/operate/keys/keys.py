@@ -15,8 +15,6 @@ from celery_fair.operate.errors import InvalidRequestError, OperateError
 from celery_fair.operate.text import counted, escaped
 from celery_fair.settings import Settings
 
-_MINUTE = 60.0
-
 Stop = Callable[[], bool]
 """Asked whether to end here."""
 
@@ -241,23 +239,21 @@ def rows_of(
     Arguments:
         oldest: says when a tenant's oldest message was published, in Unix time.
     """
-    weights = sum(each.weight for each in found) or 1.0
+    weights = sum(each.weight for each in found if each.waiting) or 1.0
     started = sum(each.started for each in found) or 1
-    now = time()
     return [
         {
             **each.as_dict(),
-            "target": each.weight / weights,
+            "target": each.weight / weights if each.waiting else 0.0,
             "share": each.started / started,
-            "per_second": each.started / (_MINUTE + now % _MINUTE),
-            "oldest_seconds": _age(oldest(each.tenant), now),
+            "oldest_seconds": _age(oldest(each.tenant)),
         }
         for each in sorted(found, key=lambda each: (-each.waiting, each.tenant))[:top]
     ]
 
 
-def _age(published: float | None, now: float) -> float | None:
-    return None if published is None else max(0.0, now - published)
+def _age(published: float | None) -> float | None:
+    return None if published is None else max(0.0, time() - published)
 
 
 @contextmanager
