@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -79,6 +80,14 @@ def test_the_oldest_is_of_messages_that_wait() -> None:
         "b": {"bulk": row(buffered=1, waiting_seconds=2.0)},
     }
     assert snapshot(workers).queues["bulk"]["waiting_seconds"] == 2.0
+    text = Visit(site_of(workers)).get("/queues").text
+    assert re.findall('data-label="([^"]+)"><[^>]+>2.0 s<', text) == ["First at a worker"]
+
+
+def test_one_worker_is_one() -> None:
+    found = snapshot({"a": {"bulk": row(), "mail": row()}, "b": {"bulk": row()}}).queues
+    assert why("running", found["mail"]) == "0 of its tasks run now, at 1 worker."
+    assert why("running", found["bulk"]) == "0 of its tasks run now, at 2 workers."
 
 
 def test_the_age_of_a_backlog_is_that_of_the_oldest_at_a_worker() -> None:
