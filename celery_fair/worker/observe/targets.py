@@ -144,4 +144,6 @@ class TargetWatch:
         held = self._chooser.why(kept.flow, now)[0]
         if held is not None:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
+        if looked.needed <= looked.slots:
+            return "slots do not lack here: was it a burst, or the worker away?"
         return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
