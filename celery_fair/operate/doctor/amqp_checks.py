@@ -18,8 +18,6 @@ from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.operate.doctor.holding import consumer_timeout
 from celery_fair.settings import Settings
 
-_QUORUM = {"x-queue-type": "quorum"}
-
 _TIMEOUT = 3.0
 """Seconds for the broker to take a message."""
 
@@ -183,7 +181,7 @@ def _queue(
 
 def _kind(connection: Any, queue: Any) -> str:
     """A queue that is declared again must be declared alike: the answer tells what it is."""
-    arguments = {**(queue.queue_arguments or {}), **_QUORUM}
+    arguments = {**(queue.queue_arguments or {}), "x-queue-type": "quorum"}
     with connection.channel() as channel:
         try:
             channel.queue_declare(queue.name, durable=True, auto_delete=False, arguments=arguments)

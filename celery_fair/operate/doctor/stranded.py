@@ -23,10 +23,9 @@ def stranded(connection: Any, settings: Settings, queues: Collection[str]) -> It
         queues: those that workers consume.
     """
     known = {*queues, settings.dead_letters}
-    former = _former(connection, settings, queues)
     left = []
     with suppress(Exception):  # what may not be looked at, others say
-        for name, depth in former:
+        for name, depth in _former(connection, settings, queues):
             if depth and name not in known:
                 left.append(f"{name} ({depth})")
     if left:
