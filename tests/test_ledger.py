@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -316,6 +317,14 @@ def test_who_does_not_answer(url: str) -> None:
 def test_what_cannot_be_one(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="fair_ledger"):
         ledger_at(url, 3600)
+
+
+def test_a_missing_package_is_named_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ledger.sql_ledger", "sql_client"):
+        monkeypatch.delitem(sys.modules, f"celery_fair.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(ImproperlyConfigured, match=r"-fair\[sql\].* There are redis://…, sqlite"):
+        ledger_at("mysql://u:secret@h/d", 3600)
 
 
 @pytest.mark.parametrize(

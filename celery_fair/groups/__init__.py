@@ -18,6 +18,8 @@ from celery.exceptions import ImproperlyConfigured
 
 __all__ = ["GroupStore", "Snapshot", "StoreUnreachableError", "store_at"]
 
+_EXTRAS = {"redis": "redis", "rediss": "redis", "unix": "redis", "zookeeper": "zookeeper"}
+
 
 class StoreUnreachableError(Exception):
     """The store does not answer. The text is that of its client."""
@@ -60,15 +62,13 @@ def store_at(url: str) -> GroupStore:
         celery.exceptions.ImproperlyConfigured: there is no store of the kind, or no client.
     """
     scheme = url.partition(":")[0]
-    extra = "sql"
+    extra = _EXTRAS.get(scheme, "sql")
     try:
-        if scheme in ("redis", "rediss", "unix"):
+        if extra == "redis":
             from celery_fair.groups.redis_store import RedisStore
 
-            extra = "redis"
             return RedisStore(url)
-        if scheme == "zookeeper":
-            extra = "zookeeper"
+        if extra == "zookeeper":
             from celery_fair.groups.zookeeper_store import ZookeeperStore
 
             return ZookeeperStore(url)
@@ -78,5 +78,6 @@ def store_at(url: str) -> GroupStore:
     except ImportError as exc:
         raise ImproperlyConfigured(
             f"fair_group_store = '{scheme}://…' needs a package ({exc}): pip install"
-            f" celery-fair[{extra}], and a database its driver"
+            f" celery-fair[{extra}], and a database its driver. There are redis://…, zookeeper://…,"
+            " sqlite:///…, postgresql+psycopg://… and mariadb+pymysql://…"
         ) from exc

@@ -124,5 +124,6 @@ def ledger_at(url: str, expiry: float) -> Ledger:
         extra = "redis" if scheme in _REDIS else "sql"
         raise ImproperlyConfigured(
             f"fair_ledger = '{scheme}://…' needs a package ({exc}): pip install"
-            f" celery-fair[{extra}], and a database its driver"
+            f" celery-fair[{extra}], and a database its driver. There are redis://…, sqlite:///…,"
+            " postgresql+psycopg://… and mariadb+pymysql://…"
         ) from exc

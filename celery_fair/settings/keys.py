@@ -68,7 +68,7 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         celery.exceptions.ImproperlyConfigured: naming the option, and what is allowed.
     """
-    return from_options(KeyOptions, f"keys set {queue}", options)
+    return from_options(KeyOptions, f"fair_keys[{queue!r}]['keys'][…]", options)
 
 
 def _keys(where: str, value: Any) -> dict[str, dict[str, Any]]:

@@ -207,7 +207,7 @@ def test_a_backlog_is_deleted(space: Space, tenants: Tenants, run: Run) -> None:
         (["keys", "set", QUEUE, "a", "quantum=1"], "there are: burst, max_in_flight, rate"),
         (
             ["keys", "set", QUEUE, "a", "weight=x"],
-            "['weight'] must be a number from 1e-06 to 1e+06",
+            "fair_keys['jobs']['keys'][…]['weight'] must be a number from 1e-06 to 1e+06",
         ),
         (["keys", "set", QUEUE, "a", "weight=0"], "['weight'] must be a number"),
         (["keys", "set", QUEUE, "a", "weight=nan"], "['weight'] must be a number"),

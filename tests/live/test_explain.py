@@ -60,6 +60,9 @@ def test_no_slot(worker: WorkerProcess, ask: Ask, gate: Gate) -> None:
     ids = publish(worker.broker_url, {"a": 3, "b": 1})
     wait_equal(lambda: [reason(ask, queue) for queue in "ab"], ["no_slot"] * 2)
     assert f"{THREADS} of {THREADS} are busy" in ask("explain", "a")["text"]
+    turns = {ask("explain", queue)["text"].partition(":")[0] for queue in "ab"}
+    assert turns <= {"its turn is next", *(f"it comes after {n} of the others" for n in (1, 2))}
+    assert len(turns) == 2
 
     gate.open()
     worker.records.started.wait_once(ids.all())

@@ -123,7 +123,7 @@ class Answers:
             rounds=rounds,
             busy=busy,
             slots=slots,
-            turn=f"{before} others have their turn before it" if before else "its turn is next",
+            turn=f"it comes after {before} of the others" if before else "its turn is next",
             credit=feed.flow.deficit,
             quantum=feed.flow.quantum,
             level=level,
