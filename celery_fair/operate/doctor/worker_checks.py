@@ -30,9 +30,8 @@ def worker_findings(app: Any, settings: Settings, timeout: float) -> Iterator[Fi
             return
         foreign = sorted({*answers.notes, *answers.errors}.difference(answers.good, answers.others))
         consumed: Mapping[str, Any] = {}
-        if foreign:
-            with suppress(NoAnswerError):
-                consumed = workers.ask("active_queues", foreign).good
+        with suppress(NoAnswerError):
+            consumed = workers.ask("active_queues", foreign).good if foreign else {}
     queues = {name: [each["name"] for each in some] for name, some in consumed.items()}
     if answers.good:
         yield ok("workers that run", f"fair, and answering: {', '.join(answers.good)}")
