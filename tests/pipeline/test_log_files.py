@@ -11,7 +11,7 @@ import pytest
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.log_files import log_files
 from celery_fair.pipeline.reading import check, open_copies
-from celery_fair.pipeline.silver.unread import _named, files_there
+from celery_fair.pipeline.silver.unread import _parsed, files_there
 from celery_fair.pipeline.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def test_links_are_followed_and_no_circle_is(tmp_path: Path) -> None:
 
 def test_an_unread_log_behind_a_link_is_seen(tmp_path: Path) -> None:
     """Else what its process has started would be called replayable."""
-    (name,) = _named(files_there(linked(tmp_path)))
+    (name,) = filter(None, map(_parsed, files_there(linked(tmp_path))))
     assert (name.pid, name.boot) == (7, "ab12")
 
 
 def test_a_compressed_file_without_a_byte_is_not_overlooked(tmp_path: Path) -> None:
     """Spark does not list it; whoever lists the names sees that a process has lost its log."""
     (tmp_path / f"{OPEN.removeprefix('_open-')}.gz").touch()
-    (name,) = _named(files_there(tmp_path))
+    (name,) = filter(None, map(_parsed, files_there(tmp_path)))
     assert (name.pid, name.boot, name.number) == (7, "ab12", 0)
 
 
