@@ -13,7 +13,7 @@ import logging
 from time import monotonic
 from typing import Any
 
-from celery_fair.brokers.redis import in_a_script, is_full, unless_silent, writing_on
+from celery_fair.brokers.redis import hurrying, in_a_script, is_full, writing_on
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _scripts: dict[str, str] = {}
 def let_work(channel: Any, client: Any) -> Any:
     """Return the client of a kombu channel; a full server does for it what it refuses at first.
 
-    And a silent one is not asked again.
+    And a silent one is asked in a hurry from then on.
     """
     full = _Full(channel, client)
     client.execute_command = full.execute
@@ -68,7 +68,7 @@ class _Full:
         from redis.exceptions import OutOfMemoryError
 
         try:
-            with unless_silent(self._channel):
+            with hurrying(self._channel):
                 return self._execute(*command, **options)
         except OutOfMemoryError:
             if command[0] == _PUBLISHES and not _retries(command[-1]):
@@ -78,8 +78,7 @@ class _Full:
         return self._again([(command, options)])[0]
 
     def pipeline(self, *args: Any, **options: Any) -> Any:
-        with unless_silent(self._channel):  # whoever restores asks by it
-            pipe = self._pipeline(*args, **options)
+        pipe = self._pipeline(*args, **options)
         execute = pipe.execute
 
         def execute_all(raise_on_error: bool = True) -> Any:

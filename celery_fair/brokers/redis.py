@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
-from time import monotonic
 from typing import Any
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 from kombu.transport import virtual
 
@@ -18,12 +16,10 @@ MARK = "celery-fair:broker"
 """The key in which a database has a name of its own, below the transport's prefix."""
 
 
-_REST = 15.0
-"""Seconds for which a server that has not answered in time is not asked again: the connection is
-lost, and who ends it would else wait for one answer after the other."""
-
-_rests = WeakKeyDictionary[Any, float]()
-"""Until when, on the monotonic clock, by kombu's transport: each connection has one of its own."""
+_HURRIED = ("socket_timeout", "socket_connect_timeout"), 2.0
+"""Options of a connection, and seconds, at the most, for which a server that has not answered in
+time is waited for next: the connection is lost, and who ends it would else wait long for one answer
+after the other. A new one may be answered at once, as where a firewall has forgotten the old."""
 
 
 class NotHeldError(Exception):
@@ -38,27 +34,6 @@ def connection_of(pool: Any) -> Any:
         return pool.get_connection("_")
 
 
-@contextmanager
-def unless_silent(channel: Any) -> Iterator[None]:
-    """Ask a server, on a connection of kombu's but not on one on which it was silent just now.
-
-    Raises:
-        redis.exceptions.ConnectionError: it was.
-    """
-    from redis.exceptions import ConnectionError as LostError
-    from redis.exceptions import TimeoutError as SilentError
-
-    transport = getattr(channel, "connection", channel)
-    if monotonic() < _rests.get(transport, 0.0):
-        raise LostError("Redis has not answered in time")
-    try:
-        yield
-    except SilentError:
-        if transport is not channel:
-            _rests[transport] = monotonic() + _REST
-        raise
-
-
 def release_idle(channel: Any) -> None:
     """Close what a kombu channel keeps open of connections and does not use just now.
 
@@ -70,6 +45,25 @@ def release_idle(channel: Any) -> None:
     for pool in (channel._pool, channel._async_pool):  # None, once it is closed
         if pool is not None:
             pool.disconnect(inuse_connections=False)
+
+
+@contextmanager
+def hurrying(channel: Any) -> Iterator[None]:
+    """Ask a server; if it does not answer in time, it is asked in a hurry on that connection."""
+    from redis.exceptions import TimeoutError as SilentError
+
+    try:
+        yield
+    except SilentError:
+        names, most = _HURRIED
+        transport = getattr(channel, "connection", None)  # a store has none
+        for each in transport.channels if transport else ():
+            release_idle(each)
+            for pool in (each.pool, each.async_pool):  # also who has asked for nothing yet
+                given = pool.connection_kwargs
+                given.update({name: min(given.get(name) or most, most) for name in names})
+                pool.reset()  # else it connects what it has again, as that was made
+        raise
 
 
 class Commands:
@@ -184,7 +178,7 @@ class Commands:
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         pool = self._client.connection_pool
-        with unless_silent(self._channel):
+        with hurrying(self._channel):
             connection = connection_of(pool)
             try:
                 yield connection

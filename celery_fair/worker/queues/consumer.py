@@ -143,18 +143,20 @@ class FairTaskConsumer:
     def _end_all(
         self, feeds: list[Feed], then: Callable[[Feed], object] = lambda feed: None
     ) -> None:
-        errors = []
+        errors = list[Exception]()
         for feed in feeds:
             try:
-                self._end(feed)
+                self._end(feed, any(isinstance(exc, self._connection_errors) for exc in errors))
                 then(feed)
             except Exception as exc:  # noqa: BLE001 - re-raised, when the others have had their turn
                 errors.append(exc)
         if errors:
             raise errors[0]
 
-    def _end(self, feed: Feed) -> None:
+    def _end(self, feed: Feed, is_lost: bool = False) -> None:
         try:
+            if is_lost:  # and nobody answers
+                raise ConnectionError("the connection is lost")  # noqa: TRY301
             feed.cancel()
             self._detach(feed)
             feed.hand_back()
