@@ -95,7 +95,7 @@ class WakeUp(ABC):
                 self._by = get_ident()
                 self.pending = False
                 with self.handlers:
-                    if self._run is not None and not self._run(until):
+                    if (run := self._run) is not None and not run(until):
                         self.later()
                         return
             finally:
