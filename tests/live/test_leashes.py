@@ -20,7 +20,7 @@ from tests.workers import StartWorker, WorkerProcess, starting_workers
 
 pytestmark = pytest.mark.timeout(240)
 
-RATE, BURST, SECONDS, THREADS = 10, 5, 60, 4
+RATE, BURST, SECONDS, THREADS = 10, 5, 30, 4
 LEASH = {"rate": f"{RATE}/s", "burst": BURST}
 QUEUES = {"own": LEASH, "shared": LEASH | {"scope": "cluster"}, "free": {}}
 
@@ -33,8 +33,8 @@ def excess(starts: list[Record]) -> float:
     )
 
 
-class Minute:
-    """Two workers on a broker, for a minute; one of the queues is the first's alone."""
+class Stretch:
+    """Two workers on a broker, for half a minute; one of the queues is the first's alone."""
 
     def __init__(self, first: WorkerProcess, second: WorkerProcess, ids: Ids) -> None:
         self.first, self.second, self.ids = first, second, ids
@@ -58,37 +58,37 @@ class Minute:
 
 
 @pytest.fixture(scope="module")
-def minutes(
+def stretches(
     rabbitmq: RabbitMQ, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Minute]]:
-    """A minute on both brokers, at the same time."""
+) -> Iterator[dict[str, Stretch]]:
+    """Half a minute on both brokers, at the same time."""
     elsewhere = {"fair_leash_url": redis_server.space().url}
     with ExitStack() as stack:
-        started: dict[str, Minute] = {}
+        started: dict[str, Stretch] = {}
         for kind, server, conf in zip(
             KINDS, (rabbitmq, redis_server), (elsewhere, {}), strict=True
         ):
             start = stack.enter_context(starting_workers(tmp_path_factory.mktemp(kind)))
-            started[kind] = minute(server.space(), start, {"fair_queues": QUEUES} | conf)
-        wait_for(lambda: all(each.is_over for each in started.values()), 2 * SECONDS, "a minute")
+            started[kind] = stretch(server.space(), start, {"fair_queues": QUEUES} | conf)
+        wait_for(lambda: all(each.is_over for each in started.values()), 4 * SECONDS, "their end")
         yield started
 
 
-def minute(space: Space, start: StartWorker, conf: dict[str, Any]) -> Minute:
-    publish(space.url, {"own": 800, "shared": 800})
-    ids = publish(space.url, {"free": 3_500}, "doze", [0.2], persistent=False)
+def stretch(space: Space, start: StartWorker, conf: dict[str, Any]) -> Stretch:
+    publish(space.url, {"own": 450, "shared": 450})
+    ids = publish(space.url, {"free": 1_800}, "doze", [0.2], persistent=False)
     options: dict[str, Any] = {"pool": "threads", "concurrency": THREADS, "conf": conf}
     first = start(space, **options)
-    return Minute(first, start(space, args=["-Q", "shared,free"], **options), ids)
+    return Stretch(first, start(space, args=["-Q", "shared,free"], **options), ids)
 
 
 @pytest.mark.either_broker
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("queue", ["own", "shared"])
 def test_no_window_has_more_than_the_law_allows(
-    minutes: dict[str, Minute], kind: str, queue: str
+    stretches: dict[str, Stretch], kind: str, queue: str
 ) -> None:
-    run = minutes[kind]
+    run = stretches[kind]
     starts = run.starts(queue)
 
     found = excess(starts)
@@ -101,22 +101,22 @@ def test_no_window_has_more_than_the_law_allows(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_workers_that_are_alike_have_like_parts(minutes: dict[str, Minute], kind: str) -> None:
+def test_workers_that_are_alike_have_like_parts(stretches: dict[str, Stretch], kind: str) -> None:
     """Each token goes to who has waited longest."""
-    run = minutes[kind]
+    run = stretches[kind]
     parts = [sum(r.pid == w.pid for r in run.starts("shared")) for w in (run.first, run.second)]
     print(parts)
     assert min(parts) >= 0.25 * sum(parts), parts
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_queues_keep_full_speed(minutes: dict[str, Minute], kind: str) -> None:
+def test_other_queues_keep_full_speed(stretches: dict[str, Stretch], kind: str) -> None:
     """While leashed ones wait for tokens, most of the time.
 
     Where they waited with them, slots would be idle for most of the time. Between two tasks of a
     slot are some milliseconds, more on Redis and on a busy machine; a task takes 200 or so.
     """
-    free = Running(minutes[kind].records, minutes[kind].ids["free"])
+    free = Running(stretches[kind].records, stretches[kind].ids["free"])
 
     print(f"{len(free.starts)} starts, {free.mean():.2f} at once, gaps up to {free.longest_gap()}")
     assert free.mean() >= 0.75 * 2 * THREADS

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import struct
 import subprocess
 from collections import Counter
@@ -14,11 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 from celery_fair.cli import fair
+from celery_fair.pipeline.bronze import RECORD
 from celery_fair.pipeline.replay.machine import Machine, Message
 from celery_fair.pipeline.replay.scenario import Plan, Scenario
 from celery_fair.pipeline.report import figures
 from celery_fair.pipeline.report.figures import Figures, first_queues, in_use, nice_interval
 from celery_fair.pipeline.report.page import Series, chart, page, templates
+from celery_fair.pipeline.warehouse import Warehouse, read_pointer
 from tests.chromium import OPTIONS, browser
 from tests.documentation.commands import ROOT
 from tests.pipeline.planted import Logs, Process
@@ -78,16 +82,42 @@ def written(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
     folder = tmp_path_factory.mktemp("report")
     logs = Logs(folder / "logs")
     idle = Process(node="celery@a", parent="a", boot="idle", queue="none").boots(0)
+    idle.runs("keyed", 0.5, 0.1, queue="none", cost_key="k", key="acme/42", repeatable=True)
     idle.ends(1)
     logs.plant(*a_day())
     logs.write(f"1-n-{idle.pid}-idle-0.jsonl", [*idle.lines, "garbage"])
     for words in (
         ("ingest", logs.folder, folder / "warehouse"),
-        ("report", folder / "warehouse", folder / "report.html"),
+        ("waits", folder / "warehouse", "--by", "key"),
+        ("waits", folder / "warehouse", "--by", "key", "--first"),
+        ("report", folder / "warehouse", folder / "report.html", "--json"),
     ):
         done = CliRunner().invoke(fair, ["pipeline", *map(str, words), "--quiet"])
         assert done.exit_code == 0, done.output[:2000]
+    told = json.loads(done.stdout)
+    assert told["path"] == str(folder / "report.html")
+    assert (told["verdicts"]["DUPLICATE"], told["verdicts"]["REPLAYABLE"]) == (1, 5)
     return folder / "report.html"
+
+
+def test_each_table_is_documented(spark: SparkSession, written: Path) -> None:
+    """With the columns that the documentation lists, and no others are published."""
+    warehouse = Warehouse(spark, written.parent / "warehouse")
+    rows = (ROOT / "docs" / "how-to" / "history.md").read_text().rpartition("|---|---|---|")[2]
+    documented = dict(re.findall(r"^\| `(\w+)` \|[^|]*\|(.*)\|$", rows, re.MULTILINE))
+    assert documented.keys() == read_pointer(warehouse.root).tables.keys()
+    for name, columns in documented.items():
+        fields = warehouse.table(name).schema.fields
+        if name == "events":
+            fields = [field for field in fields if field.name not in RECORD.names]
+        listed = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in fields)
+        assert columns.strip() == listed, name
+
+
+def test_what_is_not_known_is_told() -> None:
+    verdicts = {"DUPLICATE": 0, "LOST": 0, "UNKNOWN": 3}
+    text = page(shown(verdicts=verdicts))
+    assert "What became of 3 of them is not known: see below." in text
 
 
 def test_everything_is_in_it(written: Path) -> None:
