@@ -89,18 +89,6 @@ def test_what_is_urgent_goes_first(worker: WorkerProcess) -> None:
     assert before_the_last(order, "mail") <= 20, order  # all 60, if quanta decided
 
 
-@pytest.mark.parametrize("worker", PUSHED, ids="-".join, indirect=True)
-def test_what_is_due_first_goes_first(worker: WorkerProcess) -> None:
-    """The least important one, as long as the others can be kept as well."""
-    url = worker.broker_url
-    with closing_gate() as gate:
-        gate.hold(worker, "bulk", SLOTS)
-        ids = publish(url, {"reports": 20, "mail": 20}, **ago(10))
-        wait_here(worker, "mail", "reports")
-    order = starts(worker, ids.all())
-    assert before_the_last(order, "mail") <= 12, order  # all 20, if importance decided
-
-
 def test_a_miss_is_told_everywhere(worker: WorkerProcess) -> None:
     """In answers at once, in the log within a minute; and that it was the broker's or a burst's."""
     ids = publish(worker.broker_url, {"quiet": 50}, **ago(5))
