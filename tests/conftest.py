@@ -175,7 +175,7 @@ def rabbitmq_space(rabbitmq: RabbitMQ) -> Iterator[Space]:
     """A virtual host of the test's own."""
     space = rabbitmq.space()
     yield space
-    rabbitmq.delete_vhost(space.place)
+    rabbitmq.take_back(space)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ class LentRabbitMQ(RabbitMQ):
             setattr(self, name, lent[name])
         self._process = None
         self._vhosts = count()
+        self._empty = []
         self._make_control(lent["escript"])
 
     def start(self) -> None:

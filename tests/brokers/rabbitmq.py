@@ -73,6 +73,7 @@ class RabbitMQ:
         self.folder = folder("rabbitmq")
         self.port, self._dist_port, self._epmd_port = free_port(), free_port(), free_port()
         self._vhosts = count()
+        self._empty: list[str] = []
         self._process: Process | None = None
         self._make_control(program("escript", package=PACKAGE))
         self._write_configuration()
@@ -225,8 +226,15 @@ class RabbitMQ:
         return self.control("eval", f"{{ok, Was}} = application:{get}, application:{put}, Was.")
 
     def space(self) -> Space:
-        """A new virtual host for one test."""
-        return Space(self, self.add_vhost())
+        """A virtual host for one test, as new."""
+        return Space(self, self._empty.pop() if self._empty else self.add_vhost())
+
+    def take_back(self, space: Space) -> None:
+        """The test is over, and its workers have ended."""
+        if self.control("empty_vhost", space.place) == "done":
+            self._empty.append(space.place)
+        else:
+            self.delete_vhost(space.place)
 
     def queue_depths(self, place: str = "/") -> dict[str, Depth]:
         """Exact depths, those of quorum queues too, in some milliseconds."""
