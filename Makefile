@@ -9,7 +9,7 @@ RUN := $(VENV)/bin/python -m
 # These make a Celery release; other Celerys in tox take all other pins.
 CELERY := ^(amqp|billiard|celery|kombu|redis|vine)==
 # Most tests wait for processes; files run beside each other, each group of them on brokers of its own.
-ASIDE := -n 7 --dist loadfile --no-loadscope-reorder
+ASIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # One session of Spark serves them all, and mostly plans, on one core.
 SPARK := tests/pipeline
 # These measure the order of starts, to a percent: no more of them at a time than there are cores.
