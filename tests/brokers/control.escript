@@ -49,7 +49,8 @@ run(Node, delete_vhost, [Name]) ->
 %% this is left undone: somebody is connected still, or a queue's members end later, or just now.
 run(Node, empty_vhost, [Name]) ->
     try empty(Node, list_to_binary(Name)) catch _:_ -> "undone" end;
-run(Node, depths, [Name]) ->    VHost = list_to_binary(Name),
+run(Node, depths, [Name]) ->
+    VHost = list_to_binary(Name),
     Items = [name, type, messages_ready, messages_unacknowledged],
     Found = call(Node, rabbit_amqqueue, info_all, [VHost, Items]),
     lists:join("\t", [depth(Node, Queue) || Queue <- Found]);

@@ -31,7 +31,6 @@ def assert_fair(starts: Sequence[Record], edge: int, limit: float) -> None:
     assert 10 - 10 * limit <= ratio <= 10 + 10 * limit
 
 
-@pytest.mark.either_broker("redis")
 @pytest.mark.parametrize(
     "pool", ["solo", pytest.param("threads", marks=pytest.mark.wide), "prefork"]
 )

@@ -19,7 +19,6 @@ POOLS = {"solo": 1, "threads": 3, "prefork": 2, "gevent": 3, "eventlet": 3}
 FAIR = {"fair_queues": {name: {"quantum": quantum} for name, quantum in QUANTA.items()}}
 
 
-@pytest.mark.either_broker
 @pytest.mark.parametrize("pool", POOLS)
 def test_pool_runs_every_task_once(space: Space, start_worker: StartWorker, pool: str) -> None:
     backlog = publish(space.url, dict.fromkeys(QUANTA, 100))

@@ -95,6 +95,9 @@ def test_ingest_and_audit(spark: SparkSession, logs: Logs, tmp_path: Path) -> No
     found = json.loads(run("audit", warehouse, *late).stdout)
     assert found["verdicts"] == dict.fromkeys(VERDICTS, 0) | {"DUPLICATE": 1, "UNKNOWN": 3}
     assert {attempt["id"] for attempt in found["attempts"]} == {"lost", "clean", "keyed"}
+    changed = Warehouse(spark, warehouse).table("changes").collect()
+    unknown = {row["id"] for row in changed if row["verdict"] == "UNKNOWN"}
+    assert unknown == {"lost", "clean", "keyed"}
 
 
 def test_a_doubt_may_have_no_bounds() -> None:
