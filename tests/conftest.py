@@ -8,6 +8,7 @@ own.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -98,9 +99,15 @@ S = TypeVar("S", bound=Server | PostgreSQL | MariaDB | Sqs | ZooKeeper)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all are collected: none of that is garbage
     config.pluginmanager.register(LeftBehind())
     if folder := os.environ.get(COSTS):
         config.pluginmanager.register(Costs(Path(folder)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
