@@ -257,11 +257,13 @@ def test_a_folder_that_cannot_be_written(
 
 def test_a_disk_that_takes_nothing(space: Space, start_worker: StartWorker, tmp_path: Path) -> None:
     """From some time on; where that is wanted the tasks run all the same, and the loss is said."""
-    log = tmp_path / "log"
+    log, folder, file = tmp_path / "log", tmp_path / "folder", tmp_path / "file"
+    folder.mkdir()
+    log.symlink_to(folder)
+    file.write_text("not a folder")
     conf = settings(log) | {"fair_event_log_rotate": 0.01, "fair_event_log_required": False}
     worker = start_worker(space, app=APP, queues=["a"], conf=conf)
-    log.rename(tmp_path / "aside")
-    log.write_text("not a folder")
+    file.replace(log)
     worker.records.finished.wait_once(publish(space.url, {"a": 50}, "before").all())
     wait_for(lambda: "tasks go on" in worker.log(), 30, worker.log)
     assert worker.log().count("Cannot write the event log") < 50  # not once a task
