@@ -35,9 +35,6 @@ demo: ## an interactive task behind a bulk job: on Celery's worker, then on a fa
 
 # Many brokers on few cores: none may spin while it waits for work, nor wake another core for it.
 test test-wide: export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS := +sbwt none +sbwtdcpu none +sbwtdio none +S 1:1
-# Brokers and logs write hundreds of megabytes, and wait for the disk: into memory where there is
-# room, a run costs a tenth less.
-test test-wide mutants: export TMPDIR := $(or $(TMPDIR),$(shell scripts/roomy.sh))
 
 .PHONY: test
 test: environment brokers spark ## lint, and the tests
