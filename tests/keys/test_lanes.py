@@ -335,6 +335,7 @@ def test_a_forks_child_publishes_by_connections_of_its_own(
     worker.records.started.wait_once(ids)
 
 
+@pytest.mark.wide
 def test_a_worker_is_killed_while_it_sorts(
     space: Space,
     start_worker: StartWorker,
@@ -358,6 +359,23 @@ def test_a_worker_is_killed_while_it_sorts(
     assert len(set(ids) - started - set(dead_letters())) <= 3 * 2  # about to start, in each slot
     # What ran in each slot, or was to; the front's first message, and the one that was moved.
     assert len(dead_letters()) <= 3 * (2 + 2 + 1 + 1)
+
+
+def test_what_was_delivered_before_is_so_in_its_lane(
+    space: Space,
+    start_worker: StartWorker,
+    dead_letters: Callable[[], dict[str, dict[str, Any]]],
+) -> None:
+    flood = publish(space.url, {QUEUE: 200}, "before", headers={"x-fair-key": "a"}).all()
+    fresh = publish(space.url, {QUEUE: 200}, "before", headers={"x-fair-key": "b"}).all()
+    with Connection(space.url) as other:
+        for _ in flood:
+            other.default_channel.basic_get(QUEUE)
+    worker = start_worker(space, app="tests.apps.once", queues=[QUEUE], conf=KEYED)
+    wait_equal(lambda: left(space), 0, 90)
+    worker.records.started.wait_once(fresh)
+    assert len(worker.records.started) == len(fresh)
+    wait_equal(lambda: set(dead_letters()), set(flood))
 
 
 def test_lanes_are_counted_by_all_who_add_them(space: Space, app: Celery) -> None:
