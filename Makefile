@@ -41,10 +41,11 @@ test: environment brokers spark ## lint, and the tests
 	@$(RUN) tests.brokers.lent $(MAKE) --no-print-directory -j 2 test-spark test-workers
 
 # While Spark computes on one core: that is one process beside many, and would else be the last to end.
+# Not nicer than that: beside somebody else's load these would get next to nothing.
 .PHONY: test-workers
 test-workers: environment brokers
-	@nice -n 10 $(MAKE) --no-print-directory -j 4 lint test-core test-older test-compiled
-	@nice -n 10 $(MAKE) --no-print-directory test-current
+	@nice -n 5 $(MAKE) --no-print-directory -j 4 lint test-core test-older test-compiled
+	@nice -n 5 $(MAKE) --no-print-directory test-current
 	@$(MAKE) --no-print-directory test-fairness
 
 # Each of the processes beside each other imports all tests: once they are rewritten and compiled, in

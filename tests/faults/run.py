@@ -79,7 +79,10 @@ class Run:
 
     def occupied(self, workers: int = 1) -> set[str]:
         """Wait until all slots of so many workers are held; returns by what."""
-        records, slots = self.scene.records.started, workers * self.scene.concurrency
+        return self._wait_held(workers * self.scene.concurrency)
+
+    def _wait_held(self, slots: int) -> set[str]:
+        records = self.scene.records.started
         wait_for(lambda: len(records.times(self._held)) >= slots, 30, "the slots to be held")
         return set(records.times(self._held))
 
@@ -90,13 +93,21 @@ class Run:
 
     def block(self) -> None:
         """Have tasks that do not count hold all slots until the gate is open."""
-        slots, gate = self.scene.concurrency, str(self.gate.path)
-        self._held = self.scene.publish(slots, "plain", gate, QUEUES[0])
+        self._hold(self.scene.concurrency)
+
+    def _hold(self, slots: int) -> None:
+        self._held += self.scene.publish(slots, "plain", str(self.gate.path), QUEUES[0])
 
     def buffer(self) -> None:
-        """Have messages wait in the worker, and none run that counts."""
+        """Have messages wait in the worker, and none run that counts.
+
+        Where little starts a worker takes two at a time, and on Redis none while no slot is free:
+        so one slot is left for the first of two.
+        """
+        self._hold(self.scene.concurrency - 1)
+        self._wait_held(self.scene.concurrency - 1)
         self.proxy.hold("up")  # on Redis it takes what there is when it is heard
-        self.block()
+        self._hold(1)
         self.one_each(self.shuffled(), 2)
         self.proxy.release("up")
         self.filled()
