@@ -46,10 +46,12 @@ def test_messages_that_would_are_refused(
         publish(client, "charge")
         publish(client, "report")
 
+    reports = [f"report{number}" for number in range(1, 6)]
+    worker.records.finished.wait_ids(reports)  # that they are there nobody has confirmed
     wait_equal(lambda: left(space, "a"), 0)
     assert worker.stop() == 0
     done = sorted(record.id for record in worker.records.finished.read())
-    assert done == [f"report{number}" for number in range(1, 6)]
+    assert done == reports
     dead = dead_letters()
     assert {letter["x-fair-reason"] for letter in dead.values()} == {"malformed"}
     assert {letter["x-fair-may-have-started"] for letter in dead.values()} == {False}
