@@ -22,6 +22,7 @@ from functools import cached_property
 from itertools import count
 
 from tests.brokers.control import Control
+from tests.brokers.few_plugins import with_few_plugins
 from tests.brokers.missing import program
 from tests.brokers.space import Depth, Space
 from tests.ports import accepts, free_port
@@ -39,7 +40,8 @@ disk_free_limit.absolute = 10MB
 log.file.level = info
 """
 
-PLUGINS = "[rabbitmq_consistent_hash_exchange]."
+PLUGIN = "rabbitmq_consistent_hash_exchange"
+PLUGINS = f"[{PLUGIN}]."
 """What is enabled; in a file of this form."""
 
 _ERLANG = "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"
@@ -68,9 +70,10 @@ class RabbitMQ:
         """
         self._rabbit = rabbit
         named = filter(None, (server or os.environ.get(NAMED),))
-        self._server_script = program("rabbitmq-server", *named, *SERVER_SCRIPTS, package=PACKAGE)
+        script = program("rabbitmq-server", *named, *SERVER_SCRIPTS, package=PACKAGE)
         self._epmd_program = program("epmd", package=PACKAGE)
         self.folder = folder("rabbitmq")
+        self._server_script = with_few_plugins(script, PLUGIN, self.folder / "installed")
         self.port, self._dist_port, self._epmd_port = free_port(), free_port(), free_port()
         self._vhosts = count()
         self._empty: list[str] = []
