@@ -20,14 +20,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from tests.processes import ROOT, Process
 from tests.processes import folder as new_folder
@@ -116,7 +116,7 @@ class Nursery:
     """The process that forks; `modules` are what it imports before, else Celery's."""
 
     def __init__(self, *modules: str, folder: Path = ROOT) -> None:
-        self._lock = Lock()
+        self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = Process(
@@ -205,7 +205,22 @@ def become(order: Mapping[str, Any]) -> None:
     path = order["environment"].get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [order["folder"], *path]
     sys.argv = [order["module"], *order["arguments"]]
-    runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(order["module"], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise
+        _exit(end.code or 0)
+
+
+def _exit(code: int) -> NoReturn:
+    """End as Python does, but leave it to the system to take a thousand modules apart."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__:
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
 
 
 CELERYS = """
