@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from operator import sub
 from pathlib import Path
 from threading import Event, Thread
@@ -149,18 +148,21 @@ class Stream:
         self._thread.start()
 
     def _run(self) -> None:
-        for number in count():
-            while self.published - len(self._began) >= BACKLOG:
-                if self._stopped.wait(0.05):
-                    return
+        number = 0
+        while not self._stopped.is_set():
+            if self.published - len(self._began) >= BACKLOG:
+                self._stopped.wait(0.05)
+                continue
             for key in KEYS:
                 self._fleet.send(key, number, self._task, seconds=NAP)
                 self.published += 1
+            number += 1
 
     def stop(self) -> int:
         """Return how many it has published."""
         self._stopped.set()
-        self._thread.join(30)
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "a message takes a minute to publish"
         return self.published
 
 

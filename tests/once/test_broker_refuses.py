@@ -22,7 +22,6 @@ from tests.workers import StartWorker
 APP = "tests.apps.once"
 POOL: dict[str, Any] = {"app": APP, "pool": "threads", "concurrency": 2, "queues": ["a"]}
 BLOCKED = "[S || [{state, S}] <- rabbit_networking:connection_info_all([state]), S == blocked]."
-COMES_BACK = {"broker_transport_options": {"visibility_timeout": 2, "unacked_restore_interval": 1}}
 NOT_MOVED = "could not be dead-lettered"
 NOT_GIVEN_BACK = "could not be given back"
 
@@ -93,7 +92,7 @@ def test_a_queue_is_cancelled_while_redis_takes_nothing_back(
 ) -> None:
     """As this user may not have it do so, which is no lost connection: the worker goes on."""
     space = own_redis.space()
-    conf = COMES_BACK | {"fair_queues": {"a": {"max_in_flight": 1}}}
+    conf = {"fair_queues": {"a": {"max_in_flight": 1}}}
     worker = start_worker(space, conf=conf, **POOL | {"queues": ["a", "other"]})
     held = publish(space.url, {"a": 1}, "before", [str(gate.path)]).all()
     worker.records.started.wait_ids(held)
