@@ -189,6 +189,15 @@ def test_status_of_a_worker_that_is_not(invoke: Callable[..., Outcome]) -> None:
     assert "`celery -A app status` shows the names of those that run there" in outcome.stderr
 
 
+@pytest.mark.parametrize("names", ["", ",", "one@host,"])
+def test_a_name_that_is_empty_is_not_all_workers(
+    invoke: Callable[..., Outcome], names: str
+) -> None:
+    outcome = invoke("pause", "bulk", "-d", names)
+    assert outcome.exit_code == 2
+    assert "-d names no WORKER" in outcome.stderr
+
+
 def test_status_of_a_worker_that_is_not_fair(
     invoke: Callable[..., Outcome], names: tuple[str, ...]
 ) -> None:

@@ -32,6 +32,7 @@ from celery_fair.brokers.redis import MARK, Commands, marked
 from celery_fair.brokers.virtual_letters import RedisLetters, VirtualLetters
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.settings import Settings
+from celery_fair.settings.values import ENCODED
 
 CONNECTS, ANSWERS = 5.0, 10.0
 """Seconds that a worker waits for a connection, and for an answer; a user's options win."""
@@ -214,8 +215,11 @@ def letters_of(app: Any, connection: Any) -> LetterQueue:
     return broker_of(connection).letters(connection, Settings.of(app).dead_letters, exchanges)
 
 
-NO_CLIENT = (ImportError, NameError, AttributeError, RuntimeError)
+_NO_CLIENT = (ImportError, NameError, AttributeError, RuntimeError)
 """What kombu's transports raise, each as it is written, if their clients are not installed."""
+
+NOT_MADE = (*_NO_CLIENT, KeyError, ValueError, TypeError)
+"""What kombu raises if it cannot make a connection of a URL."""
 
 _TESTED = (AmqpBroker, RedisBroker, SqsBroker, MemoryBroker)
 _UNTESTED_DRIVERS = frozenset({"librabbitmq"})
@@ -261,7 +265,7 @@ def refuse_broker(
 
 
 def refuse_without_client(app: Any) -> None:
-    """Raise unless the client that kombu needs for the app's broker is installed.
+    """Raise unless the app's broker URL can be read, and the client that it needs is installed.
 
     Raises:
         celery.exceptions.ImproperlyConfigured: saying what to do.
@@ -269,8 +273,8 @@ def refuse_without_client(app: Any) -> None:
     try:
         if isinstance(broker_of(app.connection_for_read()), SqsBroker):
             import_module("boto3")  # which kombu looks for when it connects
-    except NO_CLIENT as exc:
-        raise ImproperlyConfigured(missing_client("broker_url", exc)) from exc
+    except NOT_MADE as exc:
+        raise ImproperlyConfigured(not_made("broker_url", exc)) from None
 
 
 def bound_waits(app: Any) -> None:
@@ -278,6 +282,18 @@ def bound_waits(app: Any) -> None:
     bounds = broker_of(app.connection_for_read()).bounds
     options = {**bounds, **(app.conf.broker_transport_options or {})}
     app.conf.update(broker_transport_options=options)
+
+
+def not_made(where: str, exc: Exception) -> str:
+    """Return why no connection can be made of a URL, and what to do; without a password.
+
+    Arguments:
+        where: names what the URL was taken from.
+        exc: one of `NOT_MADE`, which kombu raised.
+    """
+    if isinstance(exc, _NO_CLIENT):
+        return missing_client(where, exc)
+    return f"{where} cannot be read: it begins with amqp://, redis:// or sqs://; {ENCODED}"
 
 
 def missing_client(where: str, what: object) -> str:

@@ -55,7 +55,9 @@ def asking(command: Callable[..., T]) -> Callable[..., T]:
     @click.pass_context
     @wraps(command)
     def ask(ctx: click.Context, /, **given: Any) -> T:
-        names = [name for some in given.pop("destination") for name in some.split(",") if name]
+        names = [name for some in given.pop("destination") for name in some.split(",")]
+        if "" in names:
+            raise click.UsageError("-d names no WORKER, as a variable does that is not set")
         workers = Workers(the_app(), names, given.pop("timeout"))
         ctx.call_on_close(workers.close)
         return command(workers=workers, **given)

@@ -53,9 +53,7 @@ def parse_target(text: object) -> Target:
     """
     match = _TEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(
-            f"a target is written like '95% < 0.5s', with ms, s, min or h, not {text!r}"
-        )
+        raise ValueError(f"a target is written like '95%<0.5s', with ms, s, min or h, not {text!r}")
     percent, seconds = float(match["percent"]), float(match["number"]) * _UNITS[match["unit"]]
     if not 50 <= percent < 100:
         raise ValueError(

@@ -24,25 +24,18 @@ more: targets are missed from the least important on. Or else in proportion: the
 whose head has waited for the largest part of its target (waiting time priority; Dovrolis & al.,
 1999).
 
-Nobody starves
---------------
-Of what is served a part is set apart for each queue that something urgent goes before, with a
-target of its own or without: its floor, in turns of a message. All floors together are at most a
-half. What such a queue gets by its quanta, while nothing is urgent, counts for it.
+Nobody starves: what something urgent goes before has its floor (see `floors`).
 """
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import islice
 
 from celery_fair.core.classes import ClassScheduler
 from celery_fair.core.dwrr import Flow
-from celery_fair.core.targets import FLOOR, PERIOD, TINY, Kept, Lead, Target, arrivals
-
-_FLOORS = 0.5
-"""What all floors together are at the most."""
+from celery_fair.core.floors import Floors
+from celery_fair.core.targets import FLOOR, PERIOD, TINY, Kept, Lead, Target, arrivals, slots_needed
 
 _REMEMBERED = 1000
 """Waits of a queue that a report goes by, at the most."""
@@ -78,6 +71,9 @@ class Urgency:
         targets: by queue, the most important one first.
         in_proportion: whether targets are missed in proportion, not by importance.
         floor: the part of the worker that each queue has at the least.
+
+    Attributes:
+        floors: is told of what runs how long.
     """
 
     def __init__(
@@ -92,14 +88,12 @@ class Urgency:
             queue: _Queue(target, rank) for rank, (queue, target) in enumerate(targets.items())
         }
         self._in_proportion = in_proportion
-        self._floor = floor
+        self.floors = Floors(floor)
         self._of: dict[Flow, _Queue] = {}
         self._urgent: dict[Flow, _Queue] = {}
-        self._waiting: dict[Flow, None] = {}  # all that may have a floor, in turns
         self._awaited: dict[Flow, float] = {}  # urgent until they ran empty; until when
         self._chosen: Flow | None = None  # what was chosen, if not by quanta
         self._by_floor = False  # whether it was for its floor
-        self._credit = 0.0  # of floors, in units of cost
         self._rises: list[tuple[float, int, _Queue]] = []  # a heap; may hold what is past
         self._count = 0
 
@@ -140,7 +134,7 @@ class Urgency:
                 self._awaited.pop(flow, None)
             self._place(queue, now)
         elif flow.is_backlogged:
-            self._waiting.setdefault(flow)
+            self.floors.wait(flow)
 
     def dated(self, flow: Flow, is_dated: bool) -> None:
         """The flow's messages say when they were published, or do not: then each is urgent."""
@@ -168,7 +162,7 @@ class Urgency:
         if queue is not None and queue.since is not None:
             self._place(queue, now)
         elif queue is None and flow.head is not None:
-            self._waiting.setdefault(flow)
+            self.floors.wait(flow)
 
     def rise(self, now: float) -> None:
         """Let time pass: heads become urgent."""
@@ -185,7 +179,7 @@ class Urgency:
         if not self._urgent:
             return None if self._waits(now, patience) else self._scheduler.choose(now, patience)
         first = _first(self._urgent.values(), self._in_proportion, now)
-        floor = _next_floor(self._waiting, first) if self._credit > 0 else None
+        floor = self.floors.next(first)
         self._by_floor = floor is not None
         self._chosen = floor or first
         return self._chosen
@@ -198,13 +192,10 @@ class Urgency:
     def charge(self, flow: Flow, cost: float) -> float:
         """The flow's head has started, and costs so much; return what its credit is charged."""
         by_quanta = flow is not self._chosen
-        if by_quanta and flow not in self._waiting:
-            return cost
-        if by_quanta or self._by_floor:
-            self._credit = max(self._credit - cost, -cost)
-        else:
-            part = self.set_apart
-            self._credit = min(self._credit + cost * part / (1 - part), cost)
+        if not by_quanta and not self._by_floor:
+            self.floors.starts_urgent(flow)
+        elif not by_quanta or flow in self.floors:
+            self.floors.starts(flow, in_turn=not by_quanta)
         return cost if by_quanta else 0.0
 
     def started(self, flow: Flow, wait: float, now: float, counts: bool = True) -> None:
@@ -224,17 +215,25 @@ class Urgency:
 
     # What is asked ----------------------------------------------------------------
 
-    @property
-    def set_apart(self) -> float:
-        """The part of what is served that is set apart for floors."""
-        return min(self._floor * max(len(self._waiting) - 1, 0), _FLOORS)
-
     def kept(self, now: float) -> list[Kept]:
         """Return how the targets of the queues that are here have been kept in the last minute.
 
         A head that is overdue counts as one that has started just now. From any thread.
         """
         return [_kept(each, now) for each in list(self._of.values())]
+
+    def slots_needed(self, kept: Sequence[Kept], running: Callable[[str], int]) -> float:
+        """Return how many slots it takes to keep targets, and the floors of what has none.
+
+        That is at least as many as a queue's tasks run in, which may take longer than is looked
+        back, and no more than it has had messages.
+        """
+        work = 0.0
+        for each in kept:
+            runs, known = running(each.queue), self.floors.run_times.get(each.queue)
+            load = 0.0 if known is None else each.load * known.value
+            work += max(runs, min(load, each.started))
+        return slots_needed(work, self.floors.apart(len(self._urgent)))
 
     def before(self, flow: Flow, now: float) -> list[str]:
         """Return the urgent queues that go before a flow; of several, if it is one, the first."""
@@ -251,7 +250,7 @@ class Urgency:
         at = queue.due - queue.lead.seconds if queue.is_dated else -math.inf
         if at <= now:
             self._urgent[queue.flow] = queue
-            self._waiting.setdefault(queue.flow)
+            self.floors.wait(queue.flow)
             return
         if queue.flow in self._urgent:
             self._forget(queue.flow)
@@ -272,7 +271,7 @@ class Urgency:
     def _forget(self, flow: Flow) -> None:
         """It is not urgent, and has no floor."""
         self._urgent.pop(flow, None)
-        self._waiting.pop(flow, None)
+        self.floors.forget(flow)
 
 
 def _kept(queue: _Queue, now: float) -> Kept:
@@ -306,13 +305,3 @@ def _first(urgent: Collection[_Queue], in_proportion: bool, now: float) -> Flow:
         if late is None or each.rank < late.rank:
             first = each if first is None or each.due < first.due else first
     return (first or late).flow  # type: ignore[union-attr]
-
-
-def _next_floor(waiting: dict[Flow, None], first: Flow) -> Flow | None:
-    """Return whose floor it is: the next one's that `first` goes before."""
-    for flow in list(islice(waiting, 2)):
-        del waiting[flow]
-        waiting[flow] = None
-        if flow is not first:
-            return flow
-    return None

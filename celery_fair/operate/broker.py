@@ -6,7 +6,7 @@ from typing import Any
 
 from kombu import Connection
 
-from celery_fair.brokers.broker import NO_CLIENT, missing_client, shown
+from celery_fair.brokers.broker import NOT_MADE, missing_client, not_made, shown
 from celery_fair.operate.errors import OperateError
 from celery_fair.settings.values import ENCODED
 
@@ -46,12 +46,8 @@ def connection_to(opened: Callable[[], Connection], where: str = _WHERE) -> Conn
     """
     try:
         return opened()
-    except NO_CLIENT as exc:
-        raise OperateError(missing_client(where, exc)) from exc
-    except (KeyError, ValueError, TypeError):
-        raise OperateError(
-            f"{where} cannot be read: it begins with amqp://, redis:// or sqs://; {ENCODED}"
-        ) from None
+    except NOT_MADE as exc:
+        raise OperateError(not_made(where, exc)) from None
 
 
 def trouble_with(connection: Connection, where: str = _WHERE) -> str | None:

@@ -80,6 +80,11 @@ class Parts:
         self.settings = settings = _settings(c, broker)
         declare_queues(c.app, settings)
         select_levels(c.app, settings)
+        if settings.dead_letters in c.app.amqp.queues.consume_from:
+            raise ImproperlyConfigured(
+                f"fair_dead_letters: {settings.dead_letters!r} is consumed, and what may have"
+                " started would start again; leave it out of -Q, task_queues and fair_queues"
+            )
         self._has_news = Event()
         self.kept = Kept(settings, c.app.connection_for_read, self._tell_news)
         self.gates = Gates(settings, c.hostname, self.kept.of)

@@ -41,9 +41,18 @@ class Limits:
 
 
 class Slot:
-    """One slot that runs a task of each message for as long as it takes; time is simulated."""
+    """One slot that runs a task of each message for as long as it takes; time is simulated.
 
-    def __init__(self, targets: Targets, quanta: Mapping[str, float], seconds: float = 0.1) -> None:
+    Arguments:
+        takes: seconds of a queue's tasks; a tenth if it is not here.
+    """
+
+    def __init__(
+        self,
+        targets: Targets,
+        quanta: Mapping[str, float],
+        takes: Mapping[str, float] | None = None,
+    ) -> None:
         self.chooser = Chooser(Idle(), targets=targets)
         self.gates = {name: gate() for name in quanta}
         self.flows = {
@@ -53,7 +62,9 @@ class Slot:
         self.waiting: dict[str, deque[float]] = {name: deque() for name in quanta}
         self.started: list[tuple[str, float, float]] = []
         self.now = 0.0
-        self.seconds = seconds
+        self.takes = takes or {}
+        for name, seconds in self.takes.items():
+            self.urgency.floors.run_times[name].add(seconds)
 
     @property
     def urgency(self) -> Urgency:
@@ -73,7 +84,7 @@ class Slot:
             flow = self.chooser.choose(self.now, 0.0)
             if flow is not None:
                 self._start(flow)
-            self.now += self.seconds
+            self.now += 0.1 if flow is None else self.takes.get(flow.key, 0.1)
 
     def _start(self, flow: Flow) -> None:
         line = self.waiting[flow.key]
@@ -85,6 +96,9 @@ class Slot:
 
     def count(self) -> Counter[str]:
         return Counter(queue for queue, _, _ in self.started)
+
+    def slots_needed(self, running: int = 0) -> float:
+        return self.urgency.slots_needed(self.urgency.kept(self.now), lambda _queue: running)
 
 
 def gate() -> Gate[Limits]:
@@ -134,7 +148,7 @@ def test_what_is_written_reads_the_same(part: float, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is written like '95% < 0.5s'"),
+        ("", "is written like '95%<0.5s'"),
         ("0.5s", "is written like"),
         ("95% < 0.5", "is written like"),
         ("95% > 0.5s", "is written like"),
@@ -399,6 +413,33 @@ def test_floors_hold_under_endless_overload(floor: float, others: int, quantum: 
     assert sum(count[name] for name in names) <= min(floor * others, 0.5) * total + 2
 
 
+def test_floors_are_of_time() -> None:
+    """One long task takes what hundreds of short ones do, and each queue has its part."""
+    takes = {"a": 0.1, "bulk": 30.0, "mails": 0.1}
+    made = Slot(Targets({"a": SOON}), dict.fromkeys(takes, 1.0), takes)
+    made.publish("a", 100_000, at=-10.0)
+    made.publish("bulk", 100)
+    made.publish("mails", 10_000)
+    made.run(6000.0)
+    count = made.count()
+    assert count["bulk"] * 30 == pytest.approx(60, abs=30)
+    assert count["mails"] * 0.1 == pytest.approx(60, abs=30)
+
+
+def test_a_debt_of_floors_is_not_forgiven() -> None:
+    """A short task that starts by quanta takes from it what it takes, and no more."""
+    takes = {"a": 0.1, "bulk": 30.0, "mails": 0.1}
+    made = Slot(Targets({"a": SOON}), dict.fromkeys(takes, 1.0), takes)
+    made.publish("bulk", 100)
+    made.publish("mails", 100)
+    while made.count()["bulk"] < 1 or made.started[-1][0] != "mails":
+        made.run(0.1)
+    done = made.count()["bulk"]
+    made.publish("a", 20_000, at=-10.0)
+    made.run(1000.0)
+    assert made.count()["bulk"] == done
+
+
 def test_a_less_important_target_has_a_floor_too() -> None:
     made = slot({"a": SOON, "b": SOON, "c": SOON}, "bulk", floor=0.05)
     for queue in ("a", "b", "c"):
@@ -617,6 +658,29 @@ def test_arrivals_are_told_by_what_has_started() -> None:
 def test_slots_that_would_do() -> None:
     assert slots_needed(0.0) == 0.0
     assert slots_needed(99.0, set_apart=0.01) == pytest.approx(110)
+
+
+def test_slots_are_needed_by_what_runs_for_longer_than_is_looked_back() -> None:
+    made = slot({"a": SOON}, "bulk")
+    assert made.slots_needed() == 0.0
+    assert made.slots_needed(running=9) == 12.0
+    made.publish("bulk")  # and has a floor
+    assert made.slots_needed(running=99) == pytest.approx(110)
+
+
+def test_a_burst_needs_no_more_slots_than_it_has_messages() -> None:
+    made = Slot(Targets({"a": SOON}), {"a": 1.0}, {"a": 60.0})
+    for _ in range(9):
+        made.urgency.started(made.flows["a"], 0.5, 0.0)
+    assert made.slots_needed() == 12.0
+
+
+def test_floors_of_queues_with_a_target_are_in_their_work() -> None:
+    """As of a hundred partitions."""
+    made = slot({str(n): SOON for n in range(100)})
+    for n in range(100):
+        made.publish(str(n), at=-10.0)
+    assert made.slots_needed(running=1) == pytest.approx(110)
 
 
 @given(st.floats(0, 1000), st.floats(0, 100))

@@ -44,7 +44,7 @@ REFUSED = {
     "no seconds": (["--seconds", "0"], "0.0 is not in the range"),
     "seconds that are no number": (["--seconds", "nan"], "'nan' is no finite number"),
     "endless seconds": (["--seconds", "inf"], "inf is not in the range"),
-    "no target": (["--target", "soon"], "a target is written like '95% < 0.5s'"),
+    "no target": (["--target", "soon"], "a target is written like '95%<0.5s'"),
     "unknown pool": (["--pool", "party"], "'party' is not one of 'threads', 'prefork'"),
     "no concurrency": (["--pool", "threads", "--concurrency", "0"], "0 is not in the range"),
 }

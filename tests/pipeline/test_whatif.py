@@ -88,7 +88,7 @@ def test_a_scenario_may_be_about_what_comes_late_and_about_all_keys(warehouse: P
             ("--scenario", "a: concurrency=2", "--scenario", "a: concurrency=3"),
             "two scenarios have one name",
         ),
-        (("--scenario", "a: mail.target=soon"), "a target is written like '95% < 0.5s'"),
+        (("--scenario", "a: mail.target=soon"), "a target is written like '95%<0.5s'"),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], says: str) -> None:

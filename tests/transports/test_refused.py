@@ -90,17 +90,35 @@ def test_a_worker_without_the_brokers_client(tmp_path: Path, missing: str) -> No
     """In a sentence, not with whatever kombu comes upon first; and without a password."""
     for client in ("redis", "boto3"):
         (tmp_path / f"{client}.py").write_text(f"raise ImportError('no {client}')")
-    (tmp_path / "fair.py").write_text(FAIR.format(missing))
-    command = [sys.executable, "-m", "celery", "-A", "fair", "worker", "--pool", "solo"]
-    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    said = refused(tmp_path, FAIR.format(missing))
+    assert "broker_url: the client library that kombu needs there is not installed" in said
+
+
+def test_a_worker_whose_brokers_url_cannot_be_read(tmp_path: Path) -> None:
+    """Of a password with a slash that is not encoded a part is taken for the port."""
+    said = refused(tmp_path, FAIR.replace("{}://me:secret@", "amqp://me:secret/x@"))
+    assert "broker_url cannot be read" in said
+    assert "must be percent-encoded" in said
+
+
+def test_a_worker_that_would_consume_its_dead_letters(tmp_path: Path) -> None:
+    said = refused(tmp_path, FAIR.format("memory"), "-Q", "celery,dead-letters")
+    assert "fair_dead_letters: 'dead-letters' is consumed" in said
+
+
+def refused(folder: Path, app: str, *options: str) -> str:
+    """Return what a worker says that ends at once, in a sentence and without a password."""
+    (folder / "fair.py").write_text(app)
+    command = [sys.executable, "-m", "celery", "-A", "fair", "worker", "--pool", "solo", *options]
+    paths = {"PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
     done = subprocess.run(
         command, env=os.environ | paths, text=True, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == 2
     said = done.stdout + done.stderr
-    assert "broker_url: the client library that kombu needs there is not installed" in said
     assert "Traceback" not in said
     assert "secret" not in said
+    return said
 
 
 @pytest.mark.parametrize("broker", ["redis", "sqs"])

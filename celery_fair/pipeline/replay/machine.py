@@ -175,9 +175,11 @@ class Crew:
         """A message has ended; return what it cost."""
         self.free += 1
         message = work.taken.message
+        seconds = message.runtime
+        if self._aims is not None:
+            self._aims.floors.run_times[work.flow.key].add(seconds)
         if self._pricing is None:
             return 1.0
-        seconds = message.runtime
         ended = Ended(work.flow, message.task, message.cost_key, work.price, seconds)
         self.chooser.ended([ended], self._price)
         return seconds

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.targets import PERIOD, Kept, in_words, slots_needed
+from celery_fair.core.targets import PERIOD, Kept, in_words
 from celery_fair.core.urgency import Urgency
 from celery_fair.worker.launch.in_flight import Slots
 
@@ -24,10 +24,6 @@ _UNDATED = (
     " when they came here, and go first at once: call celery_fair.install(app) where they are"
     " published"
 )
-
-_WEIGHT = 0.05
-"""Of a run time in the running mean."""
-
 
 _FIGURES = ("started", "wait", "in_time", "missed", "lead")
 
@@ -85,24 +81,20 @@ class TargetWatch:
 
     def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots) -> None:
         self._chooser, self._urgency, self._slots = chooser, urgency, slots
-        self._run_times: dict[str, float] = {}  # by queue, running means
         self._look_at = 0.0
         self._undated: set[str] = set()
         self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
 
     def ended(self, request: Any, seconds: float) -> None:
         """A task has ended, in the pool's thread, after so long."""
-        queue = request.message.feed.name
-        known = self._run_times.get(queue, seconds)
-        self._run_times[queue] = known + _WEIGHT * (seconds - known)
+        self._urgency.floors.run_times[request.message.feed.name].add(seconds)
 
     def look(self, now: float) -> Looked:
         """Return what targets are like now. From any thread."""
         kept = self._urgency.kept(now)
-        work = sum(each.load * self._run_times.get(each.queue, 0.0) for each in kept)
         return Looked(
             {each.queue: each for each in kept},
-            slots_needed(work, self._urgency.set_apart),
+            self._urgency.slots_needed(kept, self._slots.in_flight.of),
             self._slots.count(),
         )
 
