@@ -254,7 +254,8 @@ def replay_letters(
 
     A letter that may have started, or does not say, is refused. Look at what its task has done; if
     that is nothing, replay it with --may-have-started. Or let the event log say which have not:
-    --provable replays these, and leaves what was published again since the log was looked at.
+    --provable replays these, and leaves what was published again since the log was looked at, and
+    duplicates, whose work another message may have done. Of letters for the same work one starts.
 
     A letter that cannot be replayed stays: its queue is gone, say, or the broker did not confirm
     the message. If there are two letters of one message, one is replayed and the other removed. On

@@ -122,10 +122,6 @@ class Plan:
         else:
             self.todo[copies.digest] = copies
 
-    def purge(self, copies: Copies) -> None:
-        """Have a message removed."""
-        self.todo[copies.digest] = copies
-
     def foresee(self, done: Callable[[Copies], int], duplicates: Callable[[Copies], int]) -> Report:
         """Return what would be reported; the functions say of how many copies of a message."""
         for digest, copies in self.todo.items():

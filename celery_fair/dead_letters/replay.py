@@ -26,15 +26,15 @@ def replay(
     queue: LetterQueue,
     plan: Plan,
     *,
-    forget: Callable[[str], object] = lambda _: None,
+    forget: Callable[[str, str], object] = lambda claim, id_: None,
     stop: Stop = lambda: False,
     tick: Tick = lambda _: None,
 ) -> Report:
     """Replay what is planned, each message once, and remove its copies.
 
     Arguments:
-        forget: is given the key that a message is claimed by, if it has one, before the message is
-            replayed.
+        forget: is given the key that a message is claimed by, if it has one, and the message's id,
+            before the message is replayed.
         stop: asked before each letter whether to end here.
         tick: told after each message, that it is one more.
     """
@@ -46,7 +46,7 @@ def replay(
         if len(copies) < plan.todo[letter.digest].count:
             return False
         for claim in sorted({claim for each in copies if (claim := each.text(CLAIM))}):
-            forget(claim)
+            forget(claim, letter.id)
         first, *others = held.pop(letter.digest)
         for other in others:
             queue.remove(other)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from celery_fair.operate.broker import connected
 from celery_fair.operate.letter_body import plain, readable
 from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
+from celery_fair.tasks import claimable
+from celery_fair.worker.letters import DUPLICATE
 
 _CLOSE = 1e-3
 """Seconds between two times of publication that are the same one."""
@@ -163,7 +166,8 @@ class Provable:
     """The file of ``pipeline audit --ids-out``: dead letters that provably never started.
 
     A letter is known by its task's id, the number of its retries and when it was published: what
-    was replayed since then is another message, of which nothing is proven.
+    was replayed since then is another message, of which nothing is proven. Nor is it proven that
+    the work of a duplicate has not been done for another message.
 
     Raises:
         ValueError: the file cannot be read, or is another one.
@@ -188,10 +192,10 @@ class Provable:
     def fits(self, letter: Letter) -> bool:
         """Whether it is of this letter that the log has proven that it did not start."""
         retries, published = letter.headers.get("retries") or 0, letter.headers.get(PUBLISHED)
-        if not isinstance(retries, int) or not isinstance(published, float):
+        if letter.reason == DUPLICATE or not isinstance(retries, int):
             return False
-        proven = self._published.get((letter.id, retries))
-        return proven is not None and abs(proven - published) < _CLOSE
+        proven = self._published.get((letter.id, retries), float("inf"))
+        return isinstance(published, float) and abs(proven - published) < _CLOSE
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ class Order:
         plan = Plan(queue, self.means)
         for copies in plan.named(dict.fromkeys(self.ids), _names_of) if self.ids else plan.wanted():
             if self.purges:
-                plan.purge(copies)
+                plan.todo[copies.digest] = copies
             else:
                 # Whether it is proven, of all letters of a message.
                 proven = self.proven is not None and copies.wanted == copies.count
@@ -252,15 +256,19 @@ class Order:
         """
         if self.purges:
             return purge(queue, plan, self.means, stop=stop, tick=tick)
-        with self._forgetting(app) as forget:
-            return replay(queue, plan, forget=forget, stop=stop, tick=tick)
-
-    @contextmanager
-    def _forgetting(self, app: Any) -> Iterator[Callable[[str], object]]:
-        """What was looked at may be claimed anew; otherwise it would come back as a duplicate."""
         settings = Settings.of(app)
         if settings.ledger is None or not (self.may_have_started or self.proven):
-            yield lambda key: None
-        else:
-            with closing(ledger_at(settings.ledger, settings.ledger_expiry)) as ledger:
-                yield ledger.forget
+            return replay(queue, plan, stop=stop, tick=tick)
+        with closing(ledger_at(settings.ledger, settings.ledger_expiry)) as ledger:
+            # Once: of two messages for the same work the second is to find the first one's claim.
+            forget_once = cache(ledger.forget)
+
+            def give_up(key: str, id_: str) -> None:
+                """Or it would come back; but what is proven proves nothing of another's claim."""
+                own = claimable(id_)
+                if self.may_have_started:
+                    forget_once(key)
+                elif (ledger.claim(key, own, doubt=False).owner or own) == own:
+                    ledger.forget(key)
+
+            return replay(queue, plan, forget=give_up, stop=stop, tick=tick)

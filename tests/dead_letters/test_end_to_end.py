@@ -1,12 +1,15 @@
-"""A killed worker's letters: seen, refused, replayed by an operator's order, and run once."""
+"""Letters of killed workers, and of work done: seen, refused, replayed by order, and run once."""
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from celery_fair.headers import PUBLISHED
 from tests.brokers import Space
 from tests.dead_letters.conftest import Box
 from tests.integration.depths import left
@@ -56,6 +59,32 @@ def test_letters_of_a_killed_worker(
         assert records.started.times(ids) == dict.fromkeys(ids, 2)
         wait_equal(lambda: left(space, "a"), 0)
         assert box.ids() == []
+
+
+@pytest.mark.either_broker
+def test_work_that_another_message_has_done_is_not_done_again(
+    space: Space, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """A duplicate has provably not started, and is replayed only by who has looked at the work."""
+    conf = CONF | {"fair_ledger": f"sqlite:///{tmp_path}/ledger.db"}
+    worker = start_worker(space, app="tests.apps.once", queues=["a"], conf=conf)
+    headers = {PUBLISHED: time.time()}
+    ids = publish(space.url, {"a": 2}, "order", ["refund 1"], headers=headers).all()
+    rows = ({"id": id_, "retries": 0, "published": headers[PUBLISHED]} for id_ in ids)
+    proven = tmp_path / "replayable.jsonl"
+    proven.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    box = Box(space.url, **conf)
+    with box.connection:
+        wait_equal(lambda: len(box.ids("--reason", "duplicate")), 1, 30)
+        duplicate = box.ids()
+
+        assert box.order("replay", "--provable", str(proven))["replayed"] == []
+        assert box.ids() == duplicate
+        assert worker.records.started.times(duplicate) == {}
+
+        report = box.order("replay", *duplicate, "--may-have-started")
+        assert report["replayed"] == duplicate
+        worker.records.finished.wait_once(ids)
 
 
 @pytest.mark.parametrize("fetch", [pytest.param("push", marks=pytest.mark.wide), "pull"])

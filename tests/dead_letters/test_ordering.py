@@ -19,6 +19,8 @@ from celery_fair.cli import dead_letters, interrupt
 from celery_fair.cli.interrupt import stoppable
 from celery_fair.dead_letters.plan import Plan
 from celery_fair.dead_letters.replay import purge, replay
+from celery_fair.ledger import Ledger, ledger_at
+from celery_fair.operate.dead_letters import Order, opened
 from tests.brokers import Space
 from tests.dead_letters.conftest import NAME, Box
 
@@ -423,17 +425,63 @@ def test_claims_are_forgotten_before_the_replay(box: Box, second: Connection) ->
     plan = planned(box, second)
     forgotten = []
 
-    def forget(key: str) -> None:
+    def forget(key: str, id_: str) -> None:
         if key == "claim-3":
             raise KeyError(key)
-        forgotten.append((key, list(plan.report.done)))
+        forgotten.append((key, id_, list(plan.report.done)))
 
     report = replay(letters_of(box.app, second), plan, forget=forget)
 
-    assert forgotten == [("claim-1", [])]
+    assert forgotten == [("claim-1", "t1", [])]
     assert report.done == ["t1", "t2"]
     assert report.failed == {"t3": "'claim-3'"}
     assert box.ids() == ["t3"]
+
+
+@pytest.fixture
+def ledger(redis_box: Box, tmp_path: Path) -> Iterator[Ledger]:
+    """That of the app whose letters these are."""
+    redis_box.app.conf.fair_ledger = f"sqlite:///{tmp_path}/ledger.db"
+    with closing(ledger_at(redis_box.app.conf.fair_ledger, 3600)) as ledger:
+        yield ledger
+
+
+def test_what_is_proven_gives_up_no_claim_of_another(
+    redis_box: Box, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The claim may be of what was done; a ledger that was away did not say whose it is."""
+    known: dict[str, Any] = {"published": PROVEN, "may_have_started": True, "reason": "redelivered"}
+    works = {"t1": "own", "t2": "another's", "t3": "none", "t4": "none"}
+    for each, work in works.items():
+        redis_box.put(each, claim=work, **known)
+    ledger.claim("own", "t1", doubt=False)
+    ledger.claim("another's", "t0", doubt=False)
+
+    report = redis_box.order("replay", "--provable", proven(tmp_path, *works))
+
+    assert report["replayed"] == list(works)
+    owners = {work: ledger.claim(work, "t5", doubt=False).owner for work in set(works.values())}
+    assert owners == {"own": None, "another's": "t0", "none": None}
+
+
+def test_of_what_is_replayed_for_the_same_work_one_may_start(
+    redis_box: Box, ledger: Ledger
+) -> None:
+    for each in ("t1", "t2"):
+        redis_box.put(each, claim="work", may_have_started=True)
+    ledger.claim("work", "t0", doubt=False)
+    order = Order(may_have_started=True)
+    owners = []
+
+    def claim(_: int) -> None:
+        """As a worker does when the message has come."""
+        owners.append(ledger.claim("work", "t1", doubt=False).owner)
+
+    with opened(redis_box.app) as queue:
+        report = order.do(redis_box.app, queue, order.plan(queue), tick=claim)
+
+    assert report.done == ["t1", "t2"]
+    assert owners == [None, "t1"]
 
 
 # Purge --------------------------------------------------------------------
