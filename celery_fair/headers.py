@@ -21,7 +21,7 @@ PUBLISHED = "x-fair-published"
 """When a message was published, in seconds since 1970."""
 
 STRICT = "x-fair-strict"
-"""Of a message that may have started, or may start, without a claim in the ledger."""
+"""Of what may start, or has, without a claim: true, or the attempt to claim that had no answer."""
 
 TOKEN = "fair_token"  # noqa: S105 - a fencing token is no secret
 """By which number of a grant a partition's task runs: ``self.request.fair_token``."""

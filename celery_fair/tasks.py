@@ -113,6 +113,11 @@ def claimable(name: str) -> str:
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
+def is_of(owner: str, id_: str) -> bool:
+    """Whether who has claimed something is a message of this id: it stands behind the attempt's."""
+    return f" {owner}".endswith(f" {claimable(id_)}")
+
+
 def refuse_mapped(request: Any) -> None:
     """Refuse a request of one of `MAPS`, if what that is to run is non-repeatable.
 

@@ -98,6 +98,14 @@ def test_a_claim_that_is_given_up_is_free(opened: Open) -> None:
     assert ledger.claim("w", "m2", doubt=False).owner is None
 
 
+def test_a_claim_of_which_its_owner_has_not_heard_is_taken_over(opened: Open) -> None:
+    one, other = opened(), opened()
+    one.claim("w", "1 m", doubt=False)
+    assert other.claim("w", "2 m", doubt=False, late="0 m").owner == "1 m"
+    assert other.claim("w", "2 m", doubt=True, late="1 m").owner is None
+    assert one.claim("w", "3 m", doubt=False, late="1 m").owner == "2 m"
+
+
 def test_a_new_epoch(opened: Open) -> None:
     one, other = opened(), opened()
     before = one.claim("w", "m1", doubt=False)

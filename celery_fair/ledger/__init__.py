@@ -68,13 +68,15 @@ class Ledger(ABC):
         self.expiry = expiry
 
     @abstractmethod
-    def claim(self, key: str, owner: str, doubt: bool) -> Claim:
+    def claim(self, key: str, owner: str, doubt: bool, late: str = "") -> Claim:
         """Claim the work that `key` names for a message, in one round trip.
 
         Arguments:
-            key: at most 200 characters, and so the owner; see `celery_fair.tasks.claimable`.
-            owner: the message's task id, or whatever distinguishes it from others.
+            key: at most 200 characters; see `celery_fair.tasks.claimable`.
+            owner: the message's task id, or whatever distinguishes it from others, and its attempt
+                to claim; at most 250 characters.
             doubt: whether the answer's epoch matters: a redelivered message is asked for.
+            late: an owner that had no answer, and has started nothing: its claim becomes ours.
         """
 
     @abstractmethod

@@ -1,7 +1,8 @@
--- Claim a key for an owner, unless somebody has it.
+-- Claim a key for an owner, unless somebody has it but one that heard nothing of it.
 --
 -- KEYS: 1 the claim, 2 the epoch (a hash: at, server, expiry).
--- ARGV: 1 the owner, 2 milliseconds until the claim is forgotten, 3 1 if the epoch matters.
+-- ARGV: 1 the owner, 2 milliseconds until the claim is forgotten, 3 1 if the epoch matters, 4 whose
+-- claim is taken over.
 -- Returns: {who had it or '', the epoch, now}; times in seconds since 1970, as text.
 redis.call('HDEL', KEYS[2], '') -- who has written may write on, also when the server is full
 local time = redis.call('TIME')
@@ -23,7 +24,8 @@ if not epoch or ARGV[3] == '1' then
     end
 end
 local owner = redis.call('GET', KEYS[1])
-if not owner then
+if not owner or owner == ARGV[4] then
+    owner = false
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
 return { owner or '', epoch, now }

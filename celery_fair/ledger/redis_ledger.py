@@ -18,8 +18,8 @@ class RedisLedger(Ledger):
         source = files("celery_fair.ledger").joinpath("claim.lua").read_text()
         self._script = self._client.register_script(source)
 
-    def claim(self, key: str, owner: str, doubt: bool) -> Claim:
-        arguments = [owner, max(1, int(self.expiry * 1000)), int(doubt)]
+    def claim(self, key: str, owner: str, doubt: bool, late: str = "") -> Claim:
+        arguments = [owner, max(1, int(self.expiry * 1000)), int(doubt), late]
         had, epoch, now = asked(
             self._script, LedgerUnreachableError, keys=[_name(key), _EPOCH], args=arguments
         )

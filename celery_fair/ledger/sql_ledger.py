@@ -100,17 +100,17 @@ class SqlLedger(Ledger):
         self._ahead = 0.0  # the database's clock, of the monotonic one
         self._cleans_at = -math.inf
 
-    def claim(self, key: str, owner: str, doubt: bool) -> Claim:
+    def claim(self, key: str, owner: str, doubt: bool, late: str = "") -> Claim:
         def claim(connection: Any) -> Claim:
             try:
-                return self._claim(connection, key, owner, doubt)
+                return self._claim(connection, key, owner, doubt, late)
             except DatabaseError:
                 self._epoch = None  # perhaps it was restarted, or the table is gone
                 raise
 
         return self._asked(claim)
 
-    def _claim(self, connection: Any, key: str, owner: str, doubt: bool) -> Claim:
+    def _claim(self, connection: Any, key: str, owner: str, doubt: bool, late: str) -> Claim:
         if self._epoch is None or doubt:
             self._ahead = self._clock(connection) - monotonic()
         now, at = self._ahead + monotonic(), self._at
@@ -138,7 +138,7 @@ class SqlLedger(Ledger):
                 if connection.execute(claimed).rowcount:
                     return Claim(None, self._epoch, max(now, self._epoch))
             except IntegrityError:
-                had = self._owner(connection, row)
+                had = self._owner(connection, row, late)
                 return Claim(had, self._epoch, max(now, self._epoch))
             self._epoch = None
 
@@ -166,10 +166,10 @@ class SqlLedger(Ledger):
         """Read the database's clock. Another worker's may be wrong."""
         return float(connection.execute(select(self._at)).scalar_one())
 
-    def _owner(self, connection: Any, row: dict[str, Any]) -> str | None:
-        """Return whose a claim is; an expired one becomes ours."""
-        expired = update(_CLAIMS).where(row["key"] == _KEY, row["at"] > _EXPIRES).values(row)
-        if connection.execute(expired).rowcount:
+    def _owner(self, connection: Any, row: dict[str, Any], late: str) -> str | None:
+        """Return whose a claim is; an expired one becomes ours, and so does one that was late."""
+        free = (row["at"] > _EXPIRES) | (late == _OWNER)
+        if connection.execute(update(_CLAIMS).where(row["key"] == _KEY, free).values(row)).rowcount:
             return None
         owner = connection.execute(select(_OWNER).where(row["key"] == _KEY)).scalar()
         return "" if owner is None else str(owner)  # given up this moment: somebody's, still

@@ -24,7 +24,7 @@ from celery_fair.operate.broker import connected
 from celery_fair.operate.letter_body import plain, readable
 from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
-from celery_fair.tasks import claimable
+from celery_fair.tasks import claimable, is_of
 from celery_fair.worker.letters import DUPLICATE
 
 _CLOSE = 1e-3
@@ -268,7 +268,7 @@ class Order:
                 own = claimable(id_)
                 if self.may_have_started:
                     forget_once(key)
-                elif (ledger.claim(key, own, doubt=False).owner or own) == own:
+                elif is_of(ledger.claim(key, own, doubt=False).owner or own, own):
                     ledger.forget(key)
 
             return replay(queue, plan, forget=give_up, stop=stop, tick=tick)

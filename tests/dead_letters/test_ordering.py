@@ -451,17 +451,17 @@ def test_what_is_proven_gives_up_no_claim_of_another(
 ) -> None:
     """The claim may be of what was done; a ledger that was away did not say whose it is."""
     known: dict[str, Any] = {"published": PROVEN, "may_have_started": True, "reason": "redelivered"}
-    works = {"t1": "own", "t2": "another's", "t3": "none", "t4": "none"}
+    works = {"t1": "own", "t2": "another's", "t3": "none", "t4": "none", "t5": "former"}
     for each, work in works.items():
         redis_box.put(each, claim=work, **known)
-    ledger.claim("own", "t1", doubt=False)
-    ledger.claim("another's", "t0", doubt=False)
+    for work, owner in {"own": "1 t1", "another's": "1 t0", "former": "t5"}.items():
+        ledger.claim(work, owner, doubt=False)
 
     report = redis_box.order("replay", "--provable", proven(tmp_path, *works))
 
     assert report["replayed"] == list(works)
-    owners = {work: ledger.claim(work, "t5", doubt=False).owner for work in set(works.values())}
-    assert owners == {"own": None, "another's": "t0", "none": None}
+    owners = {work: ledger.claim(work, "1 t6", doubt=False).owner for work in set(works.values())}
+    assert owners == {"own": None, "another's": "1 t0", "none": None, "former": None}
 
 
 def test_of_what_is_replayed_for_the_same_work_one_may_start(

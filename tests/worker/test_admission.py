@@ -156,9 +156,10 @@ def test_what_another_message_has_claimed_is_a_duplicate() -> None:
     assert scene.burials.buried == {"a": (DUPLICATE, True)}
 
 
+@pytest.mark.parametrize("attempt", ["", "1 "], ids=["formerly", "now"])
 @pytest.mark.parametrize("id_", ["a", "a" * 300], ids=["short", "long"])
-def test_what_it_has_claimed_itself_may_have_started(id_: str) -> None:
-    scene = Scene(Delivery.CLAIMED, owner=claimable(id_))
+def test_what_it_has_claimed_itself_may_have_started(id_: str, attempt: str) -> None:
+    scene = Scene(Delivery.CLAIMED, owner=f"{attempt}{claimable(id_)}")
     scene.request.id = id_
     assert not scene.admits()
     assert scene.burials.buried == {"a": (REDELIVERED, True)}
@@ -173,6 +174,12 @@ def test_without_the_ledgers_word_it_is_marked_and_given_back() -> None:
     assert not scene.admits()
     assert scene.given_back == [{STRICT: True}]
     assert scene.burials.buried == {}
+
+
+def test_a_mark_says_which_attempt_had_no_answer() -> None:
+    scene = Scene(Delivery.UNKNOWN, owner="7")
+    assert not scene.admits()
+    assert scene.given_back == [{STRICT: "7"}]
 
 
 def test_what_cannot_be_marked_now_waits_and_is_judged_anew() -> None:

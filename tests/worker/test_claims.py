@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import LEDGER, PUBLISHED
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
-from celery_fair.tasks import claimable
+from celery_fair.ledger.sql_ledger import SqlLedger
+from celery_fair.tasks import claimable, is_of
 from celery_fair.worker.launch.admission import Claims
 from tests.worker.parts import Request, non_repeatable, shelf
 
@@ -21,19 +24,22 @@ FRESH, REDELIVERED, UNKNOWN = Delivery.FRESH, Delivery.REDELIVERED, Delivery.UNK
 
 
 class Shelved(Ledger):
-    """An hour old, and perhaps away."""
+    """An hour old, and perhaps away, or too late with its answers."""
 
-    def __init__(self, claimed: dict[str, str], away: bool = False) -> None:
+    def __init__(self, claimed: dict[str, str], away: bool = False, late: bool = False) -> None:
         super().__init__(URL, 24 * HOUR)
-        self.claimed, self.away = claimed, away
+        self.claimed, self.away, self.late = claimed, away, late
         self.renewed = 0
 
-    def claim(self, key: str, owner: str, doubt: bool) -> Claim:
+    def claim(self, key: str, owner: str, doubt: bool, late: str = "") -> Claim:
         if self.away:
             raise LedgerUnreachableError
         now = time.time()
         had = self.claimed.get(key)
-        self.claimed.setdefault(key, owner)
+        if had is None or had == late:
+            had, self.claimed[key] = None, owner
+        if self.late:
+            raise LedgerUnreachableError
         return Claim(had, now - HOUR, now)
 
     def forget(self, key: str) -> None: ...
@@ -77,7 +83,43 @@ def test_any_id_is_claimed_by_what_a_ledger_takes(id_: str) -> None:
     [message] = shelf().put(id_)
     Claims(known).judge(Request(message, non_repeatable()))
     [(work, owner)] = known.claimed.items()
-    assert work == owner == claimable(id_) != id_
+    assert work == owner.partition(" ")[2] == claimable(id_) != id_
+    assert is_of(owner, id_)
+    assert not is_of(owner, f"another {id_}")
+
+
+def test_a_claim_that_was_made_too_late_is_the_marked_copys() -> None:
+    """And then that delivery's: one that comes again, with the same mark, finds it claimed."""
+    ledger = Shelved({}, late=True)
+    [message] = shelf().put("a", **{LEDGER: fingerprint(URL)})
+    delivery, _, mark = Claims(ledger).judge(Request(message, non_repeatable()))
+    assert delivery is UNKNOWN
+    ledger.late = False
+    assert judged(ledger, True) is Delivery.CLAIMED
+    assert judged(ledger, False, strict=True) is Delivery.CLAIMED
+    assert judged(ledger, False, strict="another") is Delivery.CLAIMED
+    assert judged(ledger, False, strict=mark) is FRESH
+    assert judged(ledger, False, strict=mark) is Delivery.CLAIMED
+    assert judged(ledger, True, strict=mark) is Delivery.CLAIMED
+
+
+def test_a_claim_that_was_made_by_a_lost_connection_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database is asked once more; the claim that it finds there is of this very attempt."""
+    ledger = SqlLedger(f"sqlite:///{tmp_path}/ledger.db", HOUR)
+    claim = ledger._claim
+
+    def lost(*args: Any) -> None:
+        monkeypatch.undo()
+        claim(*args)
+        raise OperationalError("", None, Exception("server closed the connection unexpectedly"))
+
+    with closing(ledger):
+        Claims(ledger).open()  # the table is there
+        monkeypatch.setattr(ledger, "_claim", lost)
+        assert judged(ledger, False, ledger=None) is FRESH
+        assert judged(ledger, False, ledger=None) is Delivery.CLAIMED
 
 
 def test_what_another_ledger_may_be_asked_about_is_marked_first() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from amqp import RecoverableConnectionError
 
@@ -19,7 +20,7 @@ from celery_fair.brokers.redis import NotHeldError
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition, proves_unstarted
 from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
-from celery_fair.tasks import claimable, policy_of
+from celery_fair.tasks import claimable, is_of, policy_of
 from celery_fair.worker.away import Away
 from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
 from celery_fair.worker.queues.source import Source
@@ -39,7 +40,8 @@ class Claims:
     While the ledger is away, messages are marked, so that later no ledger takes the want of a claim
     for a proof: of a message with the mark the broker's word is believed alone, as without a
     ledger. When it is back, its epoch is renewed, for the sake of a message whose marked copy is
-    on its way while the broker delivers it again.
+    on its way while the broker delivers it again. Each attempt to claim has a name of its own, and
+    a mark is that of one without an answer: if its claim is made after all, the copy takes it over.
 
     So are messages that name a ledger which is not this worker's: one that it started without a
     claim there would be taken for unstarted by those who ask there.
@@ -60,8 +62,8 @@ class Claims:
         """Claim a request's work.
 
         Returns:
-            What is known of the delivery, what names the work, and who has claimed it already.
-            Without a ledger, or its answer, the latter is empty.
+            What is known of the delivery, what names the work, and who has claimed it already; or
+            the mark of a message for which the ledger was asked in vain.
 
         Raises:
             Exception: the task's ``key`` makes nothing of the arguments.
@@ -73,12 +75,13 @@ class Claims:
             return Delivery.UNKNOWN, "", ""
         if self._ledger is None:
             return by_broker, "", ""
-        work = request.task.work(request)
-        marked = bool((message.headers or {}).get(STRICT))
-        claim = self._claim(work, claimable(str(request.id)), redelivered)
+        work, own = request.task.work(request), claimable(str(request.id))
+        attempt, marked = str(uuid4()), (message.headers or {}).get(STRICT)
+        owner, late = f"{attempt} {own}", f"{claimable(str(marked))} {own}"
+        claim = self._claim(work, owner, redelivered, late)
         if claim is None:
-            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, ""
-        if claim.owner is not None:
+            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, attempt
+        if claim.owner is not None and claim.owner != owner:  # it may have been asked twice
             return Delivery.CLAIMED, work, claim.owner
         if redelivered and not marked and self._proves_unstarted(message, claim):
             return Delivery.UNSTARTED, work, ""
@@ -91,15 +94,14 @@ class Claims:
             headers.get(PUBLISHED), self._since, claim.epoch, claim.now, self._ledger.expiry
         )
 
-    def _claim(self, work: str, owner: str, redelivered: bool) -> Claim | None:
+    def _claim(self, work: str, owner: str, redelivered: bool, late: str) -> Claim | None:
         ledger, away = self._ledger, self._away
-        if ledger is None:
-            return None
+        assert ledger is not None
 
         def claim() -> Claim:
             if away.is_so:
                 ledger.renew()
-            return ledger.claim(work, owner, redelivered)
+            return ledger.claim(work, owner, redelivered, late)
 
         return away.asked(claim, LedgerUnreachableError)
 
@@ -117,7 +119,7 @@ class Claims:
 
     def open(self) -> None:
         """Ask for the first time, so that the ledger's epoch is no later than the first message."""
-        if self._claim("celery-fair", "", False) is not None:
+        if self._ledger is not None and self._claim("celery-fair", "", False, "") is not None:
             self.give_up("celery-fair")
 
     def close(self) -> None:
@@ -189,9 +191,9 @@ class Admission:
         if action is Action.ACKNOWLEDGE_THEN_RUN:
             return self.acknowledged(request, work)
         if action is Action.MARK:
-            self._mark(request)
+            self._mark(request, owner or True)
         else:
-            twice = delivery is Delivery.CLAIMED and owner != claimable(str(request.id))
+            twice = delivery is Delivery.CLAIMED and not is_of(owner, str(request.id))
             self._dead_letters.dead_letter(
                 request.message, DUPLICATE if twice else REDELIVERED, work=work
             )
@@ -208,10 +210,10 @@ class Admission:
             message.feed.aside.put(message, message.feed.room.parked < _HELD, "later")
         self._later(_RETRY, partial(_come_due, request))
 
-    def _mark(self, request: Any) -> None:
+    def _mark(self, request: Any, mark: str | bool) -> None:
         """Give a message back with a mark; if that is not taken now, it waits as for the log."""
         try:
-            self._mover.give_back(request.message, {STRICT: True})
+            self._mover.give_back(request.message, {STRICT: mark})
         except Exception as exc:  # noqa: BLE001 - whatever it is, it must not start
             logger.warning("Not started: task %s could not be given back yet: %r", request, exc)
             self._put_off(request)
@@ -238,7 +240,8 @@ class Admission:
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)
             return False
-        return _acknowledged(request)
+        request.acknowledged = True  # Celery need not do it once more
+        return True
 
     def acknowledged_early(self, request: Any) -> bool:
         """Acknowledge a message whose task may start twice; say whether it is to start.
@@ -260,11 +263,19 @@ class Admission:
                 exc,
             )
             return True  # Celery acknowledges it once more
-        return _acknowledged(request)
+        request.acknowledged = True  # Celery need not do it once more
+        return True
 
     def not_acknowledged(self, request: Any, exc: Exception) -> None:
         """Say that a task does not start; the broker delivers its message again."""
-        _log_not_started(request, exc)
+        logger.error(
+            "Not started: task %s[%s] of queue %s could not be acknowledged. The broker delivers it"
+            " again when the connection is closed",
+            request.name,
+            request.id,
+            request.message.feed.name,
+            exc_info=exc,
+        )
         self._claims.give_up(request.message.claimed)
 
 
@@ -272,20 +283,3 @@ def _come_due(request: Any) -> None:
     message = request.message
     if not (message.feed.dead or message.acknowledged):
         message.feed.aside.due(message, request)
-
-
-def _log_not_started(request: Any, exc: Exception) -> None:
-    logger.error(
-        "Not started: task %s[%s] of queue %s could not be acknowledged. The broker delivers it"
-        " again when the connection is closed",
-        request.name,
-        request.id,
-        request.message.feed.name,
-        exc_info=exc,
-    )
-
-
-def _acknowledged(request: Any) -> bool:
-    """Have Celery not acknowledge it once more."""
-    request.acknowledged = True
-    return True
