@@ -8,6 +8,10 @@ What it may cost at the most:
 - each connection lost, or channel: one of those whose acknowledgement is a round trip
   ("confirmed", and all on Redis), if the answer is what was lost;
 - a queue deleted or flushed: what was in it.
+
+Where the victim's ledger was away, what was given back with a mark at the moment when it was
+killed, or cut off, is at the broker twice, on RabbitMQ: one starts at the most, and the other is a
+dead letter, or both are if it was given its copy, too.
 """
 
 from __future__ import annotations
@@ -85,19 +89,23 @@ class Fault:
         waiting = early & by_round_trip(kind)
         return Loss(self.deletes, self.kills if early else 0, self.cuts if waiting else 0)
 
-    def allowed(self, scene: Scene, tasks: tuple[str, ...]) -> Allowed:
+    def allowed(self, scene: Scene, tasks: tuple[str, ...], marks: bool = False) -> Allowed:
         """What may become of messages of these tasks.
 
         A second cut may come amid the moves that the first has led to. On RabbitMQ it takes along
         the acknowledgements that are under way then; on Redis a move is one step. What starts when
         the broker has answered its acknowledgement never comes again, if the broker survives.
         Of a queue that is shared by key RabbitMQ's workers move messages all the time.
+
+        Arguments:
+            marks: whether the victim's ledger was away, so that it has given back with marks.
         """
         kind = scene.space.kind
-        twice = math.inf if kind == "rabbitmq" and self.cuts > 1 else 0
+        buried_twice = math.inf if self.cuts > 1 else marks
+        twice = buried_twice if kind == "rabbitmq" else 0
         dead = math.inf if self.buries and set(tasks) != {"plain"} else 0
         allowed = self.loss(kind, tasks).allowed(scene.concurrency)
-        moves = math.inf if scene.queue_type == "keyed" else self.halves
+        moves = math.inf if scene.queue_type == "keyed" else self.halves + marks
         halves = moves if kind == "rabbitmq" else 0
         answered = set(tasks) <= by_round_trip(kind) and kind != "sqs"  # which delivers it again
         started = halves if answered and not self.mortal else math.inf

@@ -238,9 +238,9 @@ def attempt(fault: Fault, tasks: tuple[str, ...], scene: Scene, seed: int) -> di
     together = scene.account(run.all_ids)
     try:
         for task, account in accounts.items():
-            account.check(fault.allowed(scene, (task,)))
-        together.check(fault.allowed(scene, tasks))
+            account.check(fault.allowed(scene, (task,), run.lost_its_ledger))
+        together.check(fault.allowed(scene, tasks, run.lost_its_ledger))
     except LawBrokenError as error:
-        told = scene.told(together.started_twice | together.lost)
+        told = scene.told(together.started_twice | together.lost | together.dead_started)
         raise LawBrokenError(f"{error}\n{told}") from None
     return accounts

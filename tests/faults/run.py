@@ -8,7 +8,7 @@ from random import Random
 from threading import Event
 
 from tests.faults.proxy import Proxy
-from tests.faults.scene import QUEUES, Scene
+from tests.faults.scene import AWAY, QUEUES, Scene
 from tests.integration.gate import Gate
 from tests.waiting import wait_for
 
@@ -33,6 +33,12 @@ class Run:
     def begin(self) -> None:
         """From now on `worker_process` is the victim, dead or alive."""
         self.worker_process = self.scene.worker
+        self._was_away = self.worker_process.log().count(AWAY)
+
+    @property
+    def lost_its_ledger(self) -> bool:
+        """Whether the victim has, since then."""
+        return self.worker_process.log().count(AWAY) > self._was_away
 
     @property
     def kind(self) -> str:

@@ -64,6 +64,8 @@ AGE = 8
 PROBE = 5
 """Seconds until another probe is sent."""
 SETTLES_WITHIN = 60
+AWAY = "The ledger cannot be reached"
+"""What a worker says, once, before it gives back by copies what may be claimed."""
 
 
 class Scene:
@@ -213,7 +215,7 @@ class Scene:
         """
         self._probe(30)
         log = self.worker.log()
-        return log.count("The ledger cannot be reached") == log.count("The ledger is back")
+        return log.count(AWAY) == log.count("The ledger is back")
 
     def age(self) -> None:
         """Wait until the queues are old enough to survive their node."""
@@ -307,11 +309,13 @@ class Scene:
         return Account.of(ids, self.records, self.dead_letters(), self.waiting())
 
     def told(self, ids: Collection[str]) -> str:
-        """All that tasks and workers have said of these messages."""
+        """All that tasks and workers have said of these messages, and when the ledger was away."""
         records = self.records.started.read() + self.records.finished.read()
         said = [repr(record) for record in sorted(records) if record.id in ids]
         logs = "\n".join(path.read_text() for path in sorted(self._folder.glob("worker*.log")))
-        return "\n".join(said + [line for line in logs.splitlines() if any(i in line for i in ids)])
+        told = {AWAY, *ids}
+        said += [line for line in logs.splitlines() if any(text in line for text in told)]
+        return "\n".join(said)
 
     def end(self) -> None:
         self._stack.close()

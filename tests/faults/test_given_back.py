@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 
 from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER
 from tests.brokers import RabbitMQ
-from tests.faults.scene import QUEUES, Scene
+from tests.faults.fault import Fault
+from tests.faults.ledgers import OnRedis
+from tests.faults.matrix import attempt
+from tests.faults.quick import SEED
+from tests.faults.run import Run
+from tests.faults.scene import AWAY, QUEUES, Scene
 from tests.integration.depths import ready
 from tests.integration.gate import Gate
 from tests.waiting import wait_equal, wait_for
@@ -95,3 +101,36 @@ def test_what_counts_as_redelivered_still_does_when_it_was_given_back(
 
         scene.account([*busy, *ids]).check()
         assert scene.dead_letters().keys() == set(ids)
+
+
+def killed_marking(asks: bool, run: Run) -> None:
+    """The ledger is away, and the marked copy comes to the broker when its worker is gone.
+
+    Arguments:
+        asks: whether the ledger was asked about it, and claims it when the worker is gone.
+    """
+    ledger = run.scene.ledger
+    assert isinstance(ledger, OnRedis)
+    ledger.pause()
+    if not asks:  # again so soon
+        run.scene.records.started.wait_ids(run.one_each(run.shuffled()))
+        assert AWAY in run.worker_process.log()
+    trap = run.proxy.on("publish", action="hold", containing=QUEUES[0].encode())
+    marked = run.one_each(run.shuffled())
+    trap.wait()
+    run.kill()
+    ledger.resume()
+    wait_equal(lambda: ledger.claimed(marked), set(marked) if asks else set())
+    run.proxy.release("up")
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["not asked", "asked"])
+def test_worker_is_killed_while_it_gives_back_with_a_mark(
+    rabbitmq: RabbitMQ, tmp_path: Path, asks: bool
+) -> None:
+    """Of the message and its copy one starts, and the other is a dead letter."""
+    fault = Fault(partial(killed_marking, asks), kills=1, cuts=0, ends=True)
+    with at_work(rabbitmq, tmp_path, ledger="ledger") as (scene, _):
+        assert fault.allowed(scene, ("confirmed",)).dead_started == 0
+        account = attempt(fault, ("confirmed",), scene, SEED)["confirmed"]
+        assert len(account.dead_started) == 1
