@@ -97,7 +97,7 @@ def by_script(url: str) -> Figures:
 
         def work() -> None:
             for number in range(MESSAGES // AT_ONCE):
-                script(keys, [0, steps, f"{number}.", AT_ONCE])
+                script(keys, [0, steps, f"{number}.", AT_ONCE, "plain"])
                 tags = [f"{number}.{place}" for place in range(1, AT_ONCE + 1)]
                 send.all([("HDEL", unacked, *tags), ("ZREM", index, *tags)])
 

@@ -164,10 +164,10 @@ def settle(send: Commands, prefix: str, count: int) -> None:
 def by_fetch(send: Commands, channel: Any, at_once: int) -> float:
     script = Script(send, fetching())
     keys = [*send.unacked, *send.lists("plain")]
-    script(keys, [0, len(channel.priority_steps), "w.", 0])
+    script(keys, [0, len(channel.priority_steps), "w.", 0, "plain"])
     began = perf_counter()
     for number in range(TAKEN // at_once):
-        script(keys, [0, len(channel.priority_steps), f"f{number}.", at_once])
+        script(keys, [0, len(channel.priority_steps), f"f{number}.", at_once, "plain"])
         settle(send, f"f{number}.", at_once)
     return (perf_counter() - began) / TAKEN
 

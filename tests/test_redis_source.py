@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import redis
-from kombu import Connection, Queue
+from kombu import Connection, Exchange, Queue
 from kombu.asynchronous import Hub
 from kombu.transport.redis import QoS
 from redis.connection import Connection as RedisConnection
@@ -95,6 +95,28 @@ def test_what_another_holds_by_now_is_not_acknowledged(redis_space: Space) -> No
         second.source.acknowledge(second.feed.buffer[0])
         sleeper.source.close()
         second.source.close()
+
+
+@pytest.mark.parametrize("header", ["", "\ud800"], ids=["plain", "odd"])
+def test_who_restores_need_not_know_the_exchange(redis_space: Space, header: str) -> None:
+    """Any worker of a database does, also of what only Python can read."""
+    url = redis_space.url
+    orders = Queue("a", Exchange("orders", "topic"), "orders.#")
+    with Connection(url) as one, Connection(url) as other, redis.Redis.from_url(url) as client:
+        headers = {"id": "1", "task": "noop", "odd": header}
+        one.Producer().publish(
+            [],
+            exchange=orders.exchange,
+            routing_key="orders.new",
+            declare=[orders],
+            headers=headers,
+        )
+        listening = Listening(one, url)
+        wait_for(lambda: listening.source.fetch() or listening.ids, 30, "the message")
+        channel: Any = other.channel()
+        channel.qos.restore_by_tag(listening.feed.buffer[0].delivery_tag)
+        assert (client.llen("a"), client.hlen("unacked")) == (1, 0)
+        listening.source.close()
 
 
 def test_who_has_room_again_is_looked_after(listening: Listening) -> None:

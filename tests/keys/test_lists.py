@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kombu import Connection, Queue
+from kombu import Connection, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
@@ -125,6 +125,20 @@ def test_a_user_without_a_command_loses_nothing(own_redis: RedisServer, command:
             with pytest.raises(ResponseError):
                 lists.pop(1, 1.0, "tag", [])
     assert kept(space.url) == 10
+
+
+def test_who_restores_need_not_know_the_exchange(redis_space: Space) -> None:
+    """Any worker of a database does."""
+    url = redis_space.url
+    orders = Queue("jobs", Exchange("orders", "topic"), "orders.#")
+    with Connection(url) as one, Connection(url) as other, Redis.from_url(url) as redis:
+        one.Producer().publish(
+            [], exchange=orders.exchange, routing_key="orders.new", declare=[orders]
+        )
+        assert len(lists_of(one).pop(1, 1.0, "tag")[2]) == 1
+        channel: Any = other.channel()
+        channel.qos.restore_by_tag("tag1")
+        assert (redis.llen("jobs"), redis.hlen("unacked")) == (1, 0)
 
 
 def test_long_messages_are_sorted_few_at_a_time(redis_space: Space) -> None:

@@ -7,7 +7,8 @@
 --       5 what a tenant weighs that has no weight of its own, 6 a random number from 0 to 1,
 --       7 how many messages are sorted at the most, 8 about how many bytes of them,
 --       9 what a tenant may that has no limits of its own, 10 seconds by which starts may trail,
---       11 seconds of a place's lease, 12 how many steps of priority there are, these,
+--       11 seconds of a place's lease, 12 the queue's name, to which who restores a message returns
+--       it: the exchange may be unknown there, 13 how many steps of priority there are, these,
 --       then how many messages have their places no longer, and for each: tenant, delivery tag, 1 if
 --       it did not start,
 --       then for each message that has been settled: tenant, part, finish tag, that of the part,
@@ -19,10 +20,11 @@
 --       script cannot read.
 local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local drawn, most, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local permitted, slack, lease, count = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local permitted, slack, lease = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+local queue, count = cjson.encode(ARGV[12]), tonumber(ARGV[13])
 local steps = {}
 for number = 1, count do
-    steps[number] = ARGV[12 + number]
+    steps[number] = ARGV[13 + number]
 end
 local limited = permitted ~= '- - -' or own or live or some_paused
 
@@ -46,7 +48,7 @@ for number, step in ipairs(steps) do
     unsorted = unsorted + redis.call('LLEN', list)
 end
 
-local place = 13 + count
+local place = 14 + count
 local first_settled = place + 1 + 3 * tonumber(ARGV[place])
 for number = place + 1, first_settled - 1, 3 do
     leave(ARGV[number], ARGV[number + 1], ARGV[number + 2] == '1')
@@ -84,17 +86,14 @@ while taken < wanted do
     if raw then
         taken = taken + 1
         started[tenant] = (started[tenant] or 0) + 1
-        local ok, exchange, routing_key = pcall(function()
-            local info = cjson.decode(raw).properties.delivery_info or {}
-            return cjson.encode(info.exchange), cjson.encode(info.routing_key)
-        end)
+        local readable = pcall(cjson.decode, raw)
         local named = prefix .. taken
         if has_place then
             enter(tenant, named, lease)
         end
-        if ok then
+        if readable then
             redis.call('ZADD', KEYS[3], now, named)
-            redis.call('HSET', KEYS[2], named, '[' .. raw .. ', ' .. exchange .. ', ' .. routing_key .. ']')
+            redis.call('HSET', KEYS[2], named, '[' .. raw .. ', "", ' .. queue .. ']')
         end
         local more = redis.call('EXISTS', unpack(lists)) > 0
         local finish, part_finish, begins = serve_both(tenant, part, only, charge, usual, more, draw)
@@ -106,7 +105,7 @@ while taken < wanted do
             text(part_finish),
             has_place and 'place' or has_token and 'token' or '',
             begins and 'first' or '',
-            not ok and 'unread' or nil,
+            not readable and 'unread' or nil,
         }
     elseif may then -- somebody has deleted its list
         drop_both(tenant, part)

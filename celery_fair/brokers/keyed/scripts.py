@@ -123,7 +123,7 @@ class KeyedScripts:
         """
         args: list[Any] = [time(), prefix, wanted, charge, self._keyed.weight, self._draw()]
         args += [_SORTED, _SORTED_BYTES, written(self._keyed.limits), SLACK, self._keyed.lease]
-        args += [*self._steps, len(left), *_told(left)]
+        args += [self._keyed.name, *self._steps, len(left), *_told(left)]
         for turn, difference in settled:
             args += [turn.tenant, turn.part, turn.finish, turn.part_finish, difference]
         waiting, unsorted, *taken = self._pop(self._keys, args)

@@ -25,7 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 from kombu.transport import virtual
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 
 from celery_fair.brokers.redis import (
     Acks,
@@ -59,7 +59,7 @@ _OTHERS = 3
 _REST = 99
 """How many times longer than a look at more of them takes of a processor an idle worker rests."""
 
-_Taken = list[tuple[str, bytes | list[bytes]]]
+_Taken = list[tuple[str, Any]]  # tags, and messages' bytes: in a list if they are not recorded
 
 
 def fetching() -> str:
@@ -214,12 +214,11 @@ class RedisSource(Source):
         self, feeds: list["RedisFeed"], most: int | None = None
     ) -> Iterator[tuple["RedisFeed", int, _Taken]]:
         """Take messages: for each feed, how many are left, and what has come, with its tag."""
-        keys = self.send.unacked
-        for feed in feeds:
-            keys += feed.lists
+        keys = self.send.unacked + [key for feed in feeds for key in feed.lists]
         tags = self.new_tag()
         wanted = [most or feed.free for feed in feeds]
-        answer = self._script(keys, [time(), len(self.channel.priority_steps), tags, *wanted])
+        args = [time(), len(self.channel.priority_steps), tags, *wanted]
+        answer = self._script(keys, args + [feed.name for feed in feeds])
         number = 0
         for feed, (left, *raws) in zip(feeds, answer, strict=True):
             yield feed, int(left), [(f"{tags}{n}", raw) for n, raw in enumerate(raws, number + 1)]
@@ -303,10 +302,9 @@ class RedisFeed(Feed):
         """Take in what the script took, with its tags: recorded already, if it could read it."""
         self.left, self._looked = left, now
         for tag, raw in taken:
-            if isinstance(raw, bytes):
-                self._take_in(raw, tag)
-            else:  # what Redis's JSON does not read, such as half a surrogate pair, Python's may
-                self._take_in(raw[0], tag, recorded=False)
+            # What Redis's JSON does not read, such as half a surrogate pair, Python's may.
+            recorded = isinstance(raw, bytes)
+            self._take_in(raw if recorded else raw[0], tag, recorded)
         if taken:
             self.reports.arrived(self)
 
@@ -329,7 +327,11 @@ class RedisFeed(Feed):
             message.retag(tag)
             if not isinstance(message.delivery_info, dict):
                 raise TypeError(f"delivery info is {message.delivery_info!r}")  # noqa: TRY301
-            (virtual.QoS if recorded else type(qos)).append(qos, message, tag)
+            if not recorded:
+                held, index = self._source.send.unacked
+                text = dumps([message._raw, "", self.name])
+                self._source.send.at_once([("ZADD", index, time(), tag), ("HSET", held, tag, text)])
+            virtual.QoS.append(qos, message, tag)
         except Exception as exc:  # anything can be in a list; the worker must live
             if _is_lost_connection(exc):
                 raise
