@@ -228,6 +228,25 @@ def test_what_may_not_be_acknowledged_is_said_and_comes_again(
     )
 
 
+@pytest.mark.parametrize("command", ["zadd", "hset", "rpop"])
+def test_a_user_without_a_command_loses_nothing(redis_space: Space, command: str) -> None:
+    """Nor is anything there twice: nothing of a script is undone."""
+    user = f"no-{command}"
+    with redis.Redis.from_url(redis_space.url) as client:
+        client.acl_setuser(
+            user, True, nopass=True, keys="*", channels="*", commands=["+@all", f"-{command}"]
+        )
+        with Connection(redis_space.url.replace("redis://", f"redis://{user}:any@")) as connection:
+            listening = Listening(connection, redis_space.url)
+            listening.publish(WINDOW)
+            listening.feed.left = 1  # as it is told
+            with pytest.raises(redis.ResponseError):
+                listening.source.fetch()
+            assert (client.llen("a"), client.hlen("unacked")) == (WINDOW, 0)
+            listening.source.close()
+        client.acl_deluser(user)
+
+
 NAMES = [f"q{number}" for number in range(40)]
 
 

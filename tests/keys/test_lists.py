@@ -110,20 +110,30 @@ def test_a_token_that_was_not_used_is_there_again(redis_space: Space) -> None:
         assert len(lists.pop(3, 1.0, "three", left=[Left("a", "two1", False)])[2]) == 0
 
 
-@pytest.mark.parametrize("command", ["sadd", "zadd", "hincrby", "lmove"])
-def test_a_user_without_a_command_loses_nothing(own_redis: RedisServer, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "is_sorted"),
+    [
+        *((command, False) for command in ("sadd", "zadd", "hincrby", "lmove")),
+        *((command, True) for command in ("zadd", "hset", "rpop", "expire")),
+    ],
+)
+def test_a_user_without_a_command_loses_nothing(
+    own_redis: RedisServer, command: str, is_sorted: bool
+) -> None:
     space = own_redis.space()
     publish(space.url, {"jobs": 10}, headers={"x-fair-key": "a"}).all()
-    with Redis.from_url(space.url) as redis:
+    with Redis.from_url(space.url) as redis, Connection(space.url) as connection:
+        if is_sorted:
+            lists_of(connection).sort(until=math.inf)
         redis.execute_command(
             "ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", f"-{command}"
         )
     url = space.url.replace("redis://", "redis://worker:secret@").replace("@:", "@")
     with Connection(url) as connection:
         lists = lists_of(connection)
-        for _ in range(2):
+        for tags in ("one", "two"):
             with pytest.raises(ResponseError):
-                lists.pop(1, 1.0, "tag", [])
+                lists.pop(1, 1.0, tags)
     assert kept(space.url) == 10
 
 

@@ -8,7 +8,8 @@
     store.py       a Redis that is asked where the messages are on another broker; report.lua
     tags.lua       whose turn it is, and what is kept under which name; comes before each of these:
     put.lua        a message goes into its key's list at once
-    limits.lua     what a tenant may start now: a pause, a cap, a leash; comes before the next four
+    limits.lua     what a tenant may start now: a pause, a cap, a leash; comes before the next five
+    take.lua       take a message, so that it is recorded; comes before the next one
     pop.lua        sort some messages, take some
     leave.lua      messages have their places no longer
     renew.lua      those that run still have theirs

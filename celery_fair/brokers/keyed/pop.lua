@@ -7,8 +7,8 @@
 --       5 what a tenant weighs that has no weight of its own, 6 a random number from 0 to 1,
 --       7 how many messages are sorted at the most, 8 about how many bytes of them,
 --       9 what a tenant may that has no limits of its own, 10 seconds by which starts may trail,
---       11 seconds of a place's lease, 12 the queue's name, to which who restores a message returns
---       it: the exchange may be unknown there, 13 how many steps of priority there are, these,
+--       11 seconds of a place's lease, 12 the queue's name, 13 how many steps of priority there are,
+--       these,
 --       then how many messages have their places no longer, and for each: tenant, delivery tag, 1 if
 --       it did not start,
 --       then for each message that has been settled: tenant, part, finish tag, that of the part,
@@ -21,7 +21,7 @@
 local now, prefix, wanted, charge, usual = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local drawn, most, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local permitted, slack, lease = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
-local queue, count = cjson.encode(ARGV[12]), tonumber(ARGV[13])
+local queue, count = ARGV[12], tonumber(ARGV[13])
 local steps = {}
 for number = 1, count do
     steps[number] = ARGV[13 + number]
@@ -72,7 +72,7 @@ while taken < wanted do
         break
     end
     local lists = lanes_of(tenant, part, steps)
-    local raw
+    local list, raw
     local may, has_place, has_token, held_until = true, false, false, nil
     if limited and redis.call('EXISTS', unpack(lists)) > 0 then
         may, has_place, has_token, held_until = passes(tenant, permitted, slack)
@@ -80,21 +80,19 @@ while taken < wanted do
     if not may then
         hold(tenant, held_until)
     end
-    for _, list in ipairs(may and lists or {}) do
-        raw = raw or redis.call('RPOP', list)
+    for _, each in ipairs(may and lists or {}) do
+        if not raw then
+            list, raw = each, redis.call('LINDEX', each, -1)
+        end
     end
     if raw then
         taken = taken + 1
         started[tenant] = (started[tenant] or 0) + 1
-        local readable = pcall(cjson.decode, raw)
         local named = prefix .. taken
         if has_place then
             enter(tenant, named, lease)
         end
-        if readable then
-            redis.call('ZADD', KEYS[3], now, named)
-            redis.call('HSET', KEYS[2], named, '[' .. raw .. ', "", ' .. queue .. ']')
-        end
+        local recorded = take(list, raw, KEYS[2], KEYS[3], now, named, queue)
         local more = redis.call('EXISTS', unpack(lists)) > 0
         local finish, part_finish, begins = serve_both(tenant, part, only, charge, usual, more, draw)
         answer[taken + 2] = {
@@ -105,7 +103,7 @@ while taken < wanted do
             text(part_finish),
             has_place and 'place' or has_token and 'token' or '',
             begins and 'first' or '',
-            not readable and 'unread' or nil,
+            not recorded and 'unread' or nil,
         }
     elseif may then -- somebody has deleted its list
         drop_both(tenant, part)

@@ -58,7 +58,7 @@ class KeyedScripts:
         steps = [channel._q_for_pri("", step) for step in channel.priority_steps]
         self._steps = [len(steps), *steps]
         self._keys = [self._base, *send.unacked, *send.lists(keyed.name)]
-        self._pop = script(send, "limits.lua", "pop.lua")
+        self._pop = script(send, "limits.lua", "take.lua", "pop.lua")
         self._leave = script(send, "limits.lua", "leave.lua")
         self._renew = script(send, "limits.lua", "renew.lua")
         self._may = script(send, "limits.lua", "may.lua")

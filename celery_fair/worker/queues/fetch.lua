@@ -8,29 +8,23 @@
 -- Returns for each queue: {messages left in its lists, message, message, ...}. The nth message of the
 -- answer is recorded by a tag that ends in n, unless it is in a table of its own: such a one this
 -- script cannot read. A message's own tag would not do: it has the same when
--- another worker takes it later, and each could acknowledge what the other holds. The record says
--- which queue it is to go back to: whoever restores it need not know the exchange.
-local lists = tonumber(ARGV[2])
-local answer, all, queues = {}, 0, (#ARGV - 3) / 2
+-- another worker takes it later, and each could acknowledge what the other holds.
+redis.call('HDEL', KEYS[1], '') -- who has written may write on, also when the server is full
+local lists, queues = tonumber(ARGV[2]), (#ARGV - 3) / 2
+local answer, all = {}, 0
 for queue = 1, queues do
-    local name = cjson.encode(ARGV[3 + queues + queue])
-    local wanted = tonumber(ARGV[queue + 3])
+    local wanted, name = tonumber(ARGV[3 + queue]), ARGV[3 + queues + queue]
     local taken, left = { 0 }, 0
     for list = 1, lists do
         local key = KEYS[2 + (queue - 1) * lists + list]
         while wanted > 0 do
-            local raw = redis.call('RPOP', key)
+            local raw = redis.call('LINDEX', key, -1)
             if not raw then
                 break
             end
             wanted, all = wanted - 1, all + 1
-            local readable = pcall(cjson.decode, raw)
-            taken[#taken + 1] = readable and raw or { raw }
-            if readable then
-                local tag = ARGV[3] .. all
-                redis.call('ZADD', KEYS[2], ARGV[1], tag)
-                redis.call('HSET', KEYS[1], tag, '[' .. raw .. ', "", ' .. name .. ']')
-            end
+            local recorded = take(key, raw, KEYS[1], KEYS[2], ARGV[1], ARGV[3] .. all, name)
+            taken[#taken + 1] = recorded and raw or { raw }
         end
         left = left + redis.call('LLEN', key)
     end

@@ -64,7 +64,8 @@ _Taken = list[tuple[str, Any]]  # tags, and messages' bytes: in a list if they a
 
 def fetching() -> str:
     """Return the script that takes messages."""
-    return script_text("celery_fair.worker.queues", "fetch.lua")
+    taking = script_text("celery_fair.brokers.keyed", "take.lua")
+    return taking + script_text("celery_fair.worker.queues", "fetch.lua")
 
 
 class RedisSource(Source):
