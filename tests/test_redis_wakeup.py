@@ -115,6 +115,16 @@ def test_a_server_that_is_flushed(redis_space: Space) -> None:
         assert waiter.wait() == {"a", "b"}
 
 
+def test_who_listens_to_nothing_speaks(redis_space: Space) -> None:
+    """Or a server with a `timeout` closes the connection."""
+    with waiting(redis_space.url) as waiter:
+        waiter.wake_up._ask_again()
+        waiter.wait_answered()
+        clients = [each for each in waiter.client.client_list() if each["db"] == redis_space.place]
+        assert [each["cmd"] for each in clients if "t" in each["flags"]] == ["ping"]
+        assert waiter.told == []
+
+
 def test_a_connection_that_is_half_open(
     redis_space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ the last look and the question is in the question's answer.
 
 The server forgets a list that it has told of; that one is asked for again when it is empty again.
 While nothing changes, all are asked for every few seconds: on a connection that is half-open, the
-answer is missed, and the worker connects again.
+answer is missed, and the worker connects again. So something is asked if there are none, too: a
+server with a ``timeout`` closes what says nothing for longer.
 """
 
 import logging
@@ -19,7 +20,7 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 _ASKS_EVERY = 5
-"""Seconds between two questions about lists of which nothing is heard."""
+"""Seconds between two questions where nothing is heard."""
 
 _ANSWERS_WITHIN = 10
 """Seconds after which a server that says nothing counts as gone."""
@@ -102,14 +103,14 @@ class RedisWakeUp:
         if not self._questions:
             self._heard = monotonic()
         self._questions.append(keys)
-        self._connection.send_command("EXISTS", *keys)
+        self._connection.send_command(*(("EXISTS", *keys) if keys else ("PING",)))
 
     def _on_readable(self) -> None:
         changed: set[str] = set()
         while self._connection.can_read(timeout=0):
             answer = self._connection.read_response(push_request=True)
             self._heard = monotonic()
-            if not isinstance(answer, int):
+            if isinstance(answer, list):
                 changed.update(self._invalidated(answer[1]))
             elif (asked := self._questions.popleft()) and answer:
                 changed.update(asked)
@@ -127,5 +128,5 @@ class RedisWakeUp:
             raise ConnectionError(
                 f"Redis has said nothing for {_ANSWERS_WITHIN} s; connecting again"
             )
-        if self._told_of and not self._questions:
+        if not self._questions:
             self._ask(sorted(self._told_of))
