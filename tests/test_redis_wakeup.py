@@ -125,6 +125,17 @@ def test_who_listens_to_nothing_speaks(redis_space: Space) -> None:
         assert waiter.told == []
 
 
+def test_an_answer_that_is_not_read_is_no_silence(
+    redis_space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of a solo pool keeps the thread, and then timers come first."""
+    monkeypatch.setattr(redis_wakeup, "_ANSWERS_WITHIN", 0)
+    with waiting(redis_space.url) as waiter:
+        waiter.wake_up._ask_again()
+        wait_for(lambda: waiter.wake_up._connection.can_read(timeout=0), 30, "an answer")
+        waiter.wake_up._ask_again()
+
+
 def test_a_connection_that_is_half_open(
     redis_space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ class RedisWakeUp:
         return [key.decode() if isinstance(key, bytes) else key for key in keys]
 
     def _ask_again(self) -> None:
+        self._on_readable()  # a task of a solo pool keeps the thread, and then timers come first
         if self._questions and monotonic() - self._heard > _ANSWERS_WITHIN:
             raise ConnectionError(
                 f"Redis has said nothing for {_ANSWERS_WITHIN} s; connecting again"
