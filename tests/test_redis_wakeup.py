@@ -125,6 +125,22 @@ def test_who_listens_to_nothing_speaks(redis_space: Space) -> None:
         assert waiter.told == []
 
 
+def test_what_is_said_to_the_client_library_is_no_answer(redis_space: Space) -> None:
+    """It returns nothing then, as where Redis Cloud tells of a failover."""
+    with waiting(redis_space.url) as waiter:
+        waiter.listen("a")
+        parser = waiter.wake_up._connection._parser
+        said: list[object] = []
+        parser.set_invalidation_push_handler(said.append)
+        waiter.client.lpush("a", "x")
+        wait_for(lambda: waiter.wake_up._on_readable() or said, 30, "a word")
+        assert waiter.told == []
+        parser.set_invalidation_push_handler(lambda said: said)
+        waiter.listen("b")
+        waiter.client.lpush("b", "x")
+        assert waiter.wait() == {"b"}
+
+
 def test_an_answer_that_is_not_read_is_no_silence(
     redis_space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,8 @@ class RedisWakeUp:
             self._heard = monotonic()
             if isinstance(answer, list):
                 changed.update(self._invalidated(answer[1]))
-            elif (asked := self._questions.popleft()) and answer:
+            # None was a word to the client library: of a failover to come, say.
+            elif answer is not None and (asked := self._questions.popleft()) and answer:
                 changed.update(asked)
         if changed:
             self._told_of -= changed
