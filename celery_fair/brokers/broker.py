@@ -278,10 +278,15 @@ def refuse_without_client(app: Any) -> None:
 
 
 def bound_waits(app: Any) -> None:
-    """Have no call of the app's wait for its broker for ever, unless its options say otherwise."""
-    bounds = broker_of(app.connection_for_read()).bounds
-    options = {**bounds, **(app.conf.broker_transport_options or {})}
+    """Have no call of the app's wait for its broker for ever, unless its options say otherwise.
+
+    Nor what a Redis refuses for a while, as amid a failover or with a full disk, end the worker.
+    """
+    broker = broker_of(app.connection_for_read())
+    options = {**broker.bounds, **(app.conf.broker_transport_options or {})}
     app.conf.update(broker_transport_options=options)
+    if isinstance(broker, RedisBroker) and not app.conf.value_set_for("broker_channel_error_retry"):
+        app.conf.update(broker_channel_error_retry=True)
 
 
 def not_made(where: str, exc: Exception) -> str:

@@ -286,3 +286,14 @@ def test_every_wait_has_an_end_by_default(broker: str, bounds: dict[str, float])
     app.conf.broker_transport_options = dict.fromkeys(bounds, 33)
     bound_waits(app)
     assert set(bounds.values()).isdisjoint(app.conf.broker_transport_options.values())
+
+
+@pytest.mark.parametrize(("broker", "tries"), [("redis://h", True), ("amqp://h", False)])
+def test_who_redis_refuses_something_tries_again_by_default(broker: str, tries: bool) -> None:
+    """What a user has set wins."""
+    app = Celery(broker=broker)
+    bound_waits(app)
+    assert app.conf.broker_channel_error_retry is tries
+    app.conf.broker_channel_error_retry = False
+    bound_waits(app)
+    assert app.conf.broker_channel_error_retry is False

@@ -1,4 +1,4 @@
-"""A Redis that a flood has filled: publishers are refused, and workers work it off."""
+"""A Redis that a flood has filled, where workers work it off; or that refuses all for a while."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from celery_fair.brokers.full_redis import let_work
 from tests.brokers import RedisServer
 from tests.integration.depths import left, ready, unsettled
 from tests.integration.gate import closing_gate
-from tests.keys.tenants import QUEUE, Tenants
+from tests.keys.tenants import KEYED, QUEUE, Tenants
 from tests.publishing import publish
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
@@ -143,3 +143,16 @@ def test_what_a_dead_worker_held_comes_back(
     wait_equal(lambda: left(space, "a"), 0)  # what was held for long has come back once more
     assert worker.stop() == 0
     assert left(space, "a") == 0
+
+
+def test_what_it_refuses_for_a_while_ends_no_worker(
+    own_redis: RedisServer, start_worker: StartWorker
+) -> None:
+    """As amid a failover, or with a full disk: what comes then starts, in the same worker."""
+    space = own_redis.space()
+    worker = start_worker(space, app=APP, queues=[QUEUE], pool="threads", conf=KEYED, quiet=False)
+    own_redis.client.config_set("min-replicas-to-write", 1)
+    wait_for(lambda: worker.log().count("NOREPLICAS") > 2, 30, worker.log)
+    own_redis.client.config_set("min-replicas-to-write", 0)
+    worker.records.started.wait_once(publish(space.url, {QUEUE: 4}, "plain").all())
+    assert worker.stop() == 0
