@@ -29,7 +29,7 @@ def client_at(url: str, setting: str) -> Any:
         )
         # An option that it does not know would be refused no sooner than when it connects.
         client.connection_pool.connection_class(**client.connection_pool.connection_kwargs)
-    except (ImportError, TypeError, ValueError) as exc:
+    except Exception as exc:  # noqa: BLE001 - a RedisError, too: it has no name if the import fails
         missing = f"{exc}: pip install 'celery-fair[redis]'"
         why = missing if isinstance(exc, ImportError) else unread(url, exc)
         raise ImproperlyConfigured(

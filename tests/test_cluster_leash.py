@@ -319,7 +319,9 @@ def test_another_rate_while_redis_is_away(own_member: Member, own_redis: RedisSe
     assert leash.take(0.05 + SLACK)
 
 
-@pytest.mark.parametrize("url", ["redis://h:port/0", "http://h"])
+@pytest.mark.parametrize(
+    "url", ["redis://h:port/0", "http://h", "rediss://h?ssl_cert_reqs=CERT_REQUIRED"]
+)
 def test_what_is_no_url_of_a_redis_is_refused(url: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="fair_leash_url, or else the broker's URL: no"):
         ClusterLeash(url, "q", 1, 1, "w1")

@@ -237,6 +237,26 @@ def test_or_where_the_broker_is_read_from() -> None:
     assert Settings.of(app).leash_url == REDIS
 
 
+@pytest.mark.parametrize(
+    ("broker", "use_ssl"),
+    [
+        ("rediss://h", {"ssl_ca_certs": "/ca.pem"}),
+        ("redis://h", True),
+        ("redis://h?credential_provider=shop.Tokens", None),
+    ],
+)
+def test_but_not_where_its_url_does_not_say_all(broker: str, use_ssl: Any) -> None:
+    """Each worker would be refused there, and keep to the whole rate alone."""
+    app = app_of([broker])
+    app.conf.broker_use_ssl = use_ssl
+    assert Settings.of(app).leash_url is None
+    app.conf.fair_queues = {"q": {"rate": 1, "scope": "cluster"}}
+    with pytest.raises(ImproperlyConfigured, match=r"set fair_leash_url = .*'rediss://…'"):
+        Settings.of(app)
+    app.conf.fair_leash_url = "rediss://h?ssl_ca_certs=/ca.pem"
+    assert Settings.of(app).leash_url == app.conf.fair_leash_url
+
+
 @pytest.mark.parametrize("url", ["http://h:port", "amqp://me:secret@h"])
 @pytest.mark.parametrize("broker", ["amqp://", REDIS])
 def test_no_leash_is_kept_anywhere_else(broker: str, url: str) -> None:

@@ -327,14 +327,14 @@ def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions])
     if clustered:
         raise ImproperlyConfigured(
             f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
-            f" share; set fair_leash_url = 'redis://…', not {url and harmless(url)}"
+            f" share; set fair_leash_url = 'redis://…' ('rediss://…'), not {url and harmless(url)}"
         )
     return None
 
 
 def _broker_url(conf: Any) -> str | None:
-    """Return the first of the broker's URLs, wherever Celery has it from."""
-    url = conf.broker_read_url
-    if isinstance(url, (list, tuple)):
-        url = url[0] if url else None
-    return url.split(";")[0] if isinstance(url, str) else None
+    """Return the first of the broker's URLs, wherever Celery has it from, if it says all."""
+    urls = conf.broker_read_url
+    url: Any = next(iter(urls), None) if isinstance(urls, (list, tuple)) else urls
+    says_all = isinstance(url, str) and not conf.broker_use_ssl and "credential_provider" not in url
+    return url.split(";")[0] if says_all else None
