@@ -172,6 +172,17 @@ def test_lists_without_a_tag_are_found_whatever_the_queues_name(redis_space: Spa
     assert [tenant.decode() for _, tenant, *_ in taken] == ["é"] * 3
 
 
+def test_many_who_may_start_nothing_are_passed_over_some_at_a_time(redis_space: Space) -> None:
+    """The server does nothing else meanwhile; who may start comes next all the same."""
+    with Connection(redis_space.url) as connection:
+        lists = lists_of(connection)
+        for number in range(500):
+            lists.put(str(number), "", "", "{}")
+            lists.pause(str(number), True)
+        lists.put("last", "", "", "{}")
+        assert [len(lists.pop(1, 1.0, f"{n}.")[2]) for n in range(3)] == [0, 0, 1]
+
+
 NAMES = st.text(st.sampled_from("ab:%3A"), min_size=1, max_size=9)
 
 
