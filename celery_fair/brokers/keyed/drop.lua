@@ -2,8 +2,8 @@
 -- delete them.
 --
 -- KEYS: 1 the queue's name here, 2 the key's list, 3 where to. ARGV: 1 tenant, 2 part, 3 how many steps
---       of priority there are, these, then for each message: as it stands, as it is to stand;
---       "" for one that is to be deleted.
+--       of priority there are, these, then for each message, the next one first: as it stands, as it
+--       is to stand; "" for one that is to be deleted.
 -- Returns: how many were still there.
 redis.call('HDEL', base, '') -- who has written may write on, also when the server is full
 local tenant, part, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -14,13 +14,12 @@ end
 local moved = 0
 for place = 4 + count, #ARGV, 2 do
     local told = ARGV[place + 1]
-    if told ~= '' then
-        redis.call('LPUSH', KEYS[3], told) -- first: if that is no list, it ends here
-    end
-    if redis.call('LREM', KEYS[2], -1, ARGV[place]) == 1 then
+    if redis.call('LINDEX', KEYS[2], -1) == ARGV[place] then -- else a worker has it by now
+        if told ~= '' then
+            redis.call('LPUSH', KEYS[3], told) -- first: if that is no list, it ends here
+        end
+        redis.call('RPOP', KEYS[2])
         moved = moved + 1
-    elseif told ~= '' then
-        redis.call('LPOP', KEYS[3]) -- a worker has it by now
     end
 end
 if moved > 0 then
