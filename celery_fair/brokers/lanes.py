@@ -10,8 +10,8 @@ many lanes there are. They stay: a queue that deletes itself does so with its me
 There are no more than are allowed. Beyond that keys share lanes; and for those that may start
 nothing for now, workers add as many again, to which they move what stands before the others there.
 
-With no right to declare queues, or none to publish past the front, everything stays in the front:
-in its order, and nothing is lost.
+With no right to declare queues, none to publish past the front, or no room for queues, everything
+stays in the front: in its order, and nothing is lost.
 """
 
 import logging
@@ -43,7 +43,7 @@ _MOST_KEPT = 100_000
 """Keys whose lanes are remembered."""
 
 _REST = 10.0
-"""Seconds for which a broker that did not answer is not asked again."""
+"""Seconds until it is asked again whether a lane is there still, or one can be made, or at all."""
 
 _PATIENCE = 5.0
 """Seconds for an answer."""
@@ -173,6 +173,7 @@ class Lanes:
         self._connection: Any = None
         self._channel: Any = None
         self.may_declare = may_declare
+        self._rests_until = 0.0  # where no lane can be made
         self.count = 0
 
     @property
@@ -184,7 +185,7 @@ class Lanes:
 
     def counted(self) -> int:
         """Ask how many lanes there are."""
-        self.count = max(self.count, self._depth(self._register))
+        self.count = max(self.count, self._depth(self._register) or 0)
         return self.count
 
     def recount(self) -> int:
@@ -194,7 +195,7 @@ class Lanes:
         return self.count
 
     def depths(self, numbers: Sequence[int]) -> dict[int, int]:
-        """Ask how many messages wait in lanes; one that was deleted is declared again."""
+        """Ask how many messages wait in lanes; what was deleted is declared again, or left out."""
         found: dict[int, int] = {}
         rest = list(numbers)
         while rest:
@@ -206,7 +207,9 @@ class Lanes:
             if len(some) < len(asked):  # the first of them is not there
                 self.drop()
                 missing = rest.pop(0)
-                found[missing] = self._depth(lane(self._queue, missing))
+                depth = self._depth(lane(self._queue, missing))
+                if depth is not None:
+                    found[missing] = depth
         return found
 
     def survey(self, numbers: Sequence[int]) -> tuple[int, dict[int, int]]:
@@ -238,9 +241,12 @@ class Lanes:
         Arguments:
             beyond: whether it is for a key that is to wait.
         """
+        if monotonic() < self._rests_until:
+            return None
         for number in range(self.counted(), 2 * self.most if beyond else self.most):
-            depth = self._declared(number)
+            depth = self._depth(lane(self._queue, number)) if self.may_declare else None
             if depth is None:
+                self._rests_until = monotonic() + _REST
                 return None
             self._mark()
             self.count = number + 1
@@ -259,12 +265,10 @@ class Lanes:
         count = min(self.counted(), self.most)
         looked_at = sample(range(count), min(_SAMPLE, count))
         depths = self.depths(looked_at)
-        found = next((each for each in looked_at if not depths[each] and each not in taken), None)
+        found = next((n for n in looked_at if depths.get(n) == 0 and n not in taken), None)
         if found is None:
             found = self.add()
-        if found is None and depths:
-            found = min(depths, key=depths.__getitem__)
-        return found
+        return min(depths, key=depths.__getitem__, default=None) if found is None else found
 
     def remove_last(self) -> bool:
         """Remove the last lane if it is empty, and its mark; return whether it was.
@@ -323,28 +327,23 @@ class Lanes:
             self.drop()
             raise
 
-    def _declared(self, number: int) -> int | None:
-        """Declare a lane; return how many messages are in it, None if that is not allowed."""
-        depth = self._depth(lane(self._queue, number)) if self.may_declare else None
-        return depth if self.may_declare else None
-
     def _mark(self) -> None:
         with self._intact():
             mark = self.channel.prepare_message(_MARK, properties={"delivery_mode": 2})
             name = self._register.name
             self.channel.basic_publish_confirm(mark, "", name, True, confirm_timeout=_PATIENCE)
 
-    def _depth(self, queue: Any) -> int:
-        """Ask how many messages wait in a queue, which is declared if it is not there."""
+    def _depth(self, queue: Any) -> int | None:
+        """Ask how many messages wait in a queue, declared if it is not there; None if refused."""
         try:
             with self._intact():
                 if self.may_declare:
                     return int(queue(self.channel).queue_declare().message_count)
         except AccessRefused:
             self.may_declare = False
-        except ChannelError as exc:  # declared otherwise: it is there
+        except ChannelError as exc:  # declared otherwise, or no room, or its node is down
             logger.debug("%s", exc)
-        return self._depth_if_there(queue) or 0
+        return self._depth_if_there(queue)
 
     def _depth_if_there(self, queue: Any) -> int | None:
         try:
@@ -355,27 +354,24 @@ class Lanes:
 
 
 class LaneChooser:
-    """Says which lane a key's messages go to; any thread may ask.
-
-    Arguments:
-        lanes: the queue's.
-    """
+    """Says which of a queue's lanes a key's messages go to; any thread may ask."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._lock = RLock()
-        self._kept: dict[str, tuple[int, float]] = {}  # the lane, and until when; used last, last
+        # The lane, until when, and when it is looked into; used last, last
+        self._kept: dict[str, tuple[int, float, float]] = {}
         self._rests_until = 0.0
 
     def lane(self, key: str) -> int | None:
         """Return the number of a key's lane; None if there is none, or no answer."""
         with self._lock:
             now = monotonic()
-            number, until = self._kept.pop(key, (None, 0.0))
-            if now >= until:
-                number = self._chosen(now)
+            number, until, look_at = self._kept.pop(key, (None, 0.0, 0.0))
+            if now >= look_at:
+                number, look_at = self._chosen(number if now < until else None, now), now + _REST
             if number is not None:
-                self._kept[key] = (number, now + _KEPT)
+                self._kept[key] = (number, now + _KEPT, look_at)
                 if len(self._kept) > _MOST_KEPT:
                     del self._kept[next(iter(self._kept))]
             return number
@@ -385,13 +381,18 @@ class LaneChooser:
         with self._lock, suppress(Exception):
             self._lanes.close()
 
-    def _chosen(self, now: float) -> int | None:
+    def _chosen(self, number: int | None, now: float) -> int | None:
+        """Return this lane, if it is there still, or another one."""
         if now < self._rests_until:
-            return None
+            return number
         try:
-            just = now - _UNSEEN + _KEPT
-            return self._lanes.empty({each for each, until in self._kept.values() if until > just})
+            if number is None or number not in self._lanes.depths([number]):
+                number, just = None, now - _UNSEEN + _KEPT
+                taken = {each for each, until, _ in self._kept.values() if until > just}
+                number = self._lanes.empty(taken)
+            if number is not None:
+                return number
         except Exception as exc:  # noqa: BLE001 - whatever it is, the message is published
             logger.warning("Cannot ask for a lane, what is published goes to the queue: %r", exc)
-            self._rests_until = monotonic() + _REST
-            return None
+        self._rests_until = monotonic() + _REST
+        return number

@@ -85,7 +85,7 @@ empty(Node, VHost) ->
     Queues = call(Node, rabbit_amqqueue, list, [VHost]),
     Connected = call(Node, rabbit_connection_tracking, list, [VHost]),
     Classic = [Queue || Queue <- Queues, call(Node, amqqueue, get_type, [Queue]) == rabbit_classic_queue],
-    Set = call(Node, rabbit_runtime_parameters, list, [VHost]),
+    Set = call(Node, rabbit_runtime_parameters, list, [VHost]) ++ call(Node, rabbit_policy, list, [VHost]),
     case {Connected, Queues -- Classic, Set} of
         {[], [], []} ->
             [{ok, _} = call(Node, rabbit_amqqueue, delete, [Queue, false, false, <<"tests">>])

@@ -14,6 +14,7 @@ from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -82,6 +83,18 @@ def waiting(space: Space) -> dict[str, int]:
 
 def lanes(space: Space) -> int:
     return sum(name.startswith(f"{QUEUE}.fair.") for name in space.depths())
+
+
+def delete(space: Space, *numbers: int) -> None:
+    """Delete lanes, as somebody may by hand."""
+    with Connection(space.url) as connection:
+        for number in numbers:
+            connection.default_channel.queue_delete(lane(Queue(QUEUE), number).name)
+
+
+def without_rights(rabbitmq: RabbitMQ, space: Space) -> str:
+    """Return the URL of a user who may publish, and declare nothing."""
+    return rabbitmq.add_user(f"shop-{uuid4()}", space.place, "^$", ".*", "^$")
 
 
 CASES = [
@@ -175,17 +188,53 @@ def test_a_publisher_who_may_declare_nothing(
     rabbitmq: RabbitMQ, space: Space, start_worker: StartWorker
 ) -> None:
     """What lanes there are it may use, if any; the rest goes to the queue."""
-    url = rabbitmq.add_user(f"shop-{space.place}", space.place, "^$", ".*", "^$")
     start = partial(start_worker, space, queues=[QUEUE], conf=KEYED)
     first = start()
     wait_equal(lambda: lanes(space), 8)
     assert first.stop() == 0  # it may add lanes
+    delete(space, 0, 5)
+    url = without_rights(rabbitmq, space)
     with publisher(url, task_queues=[Queue(QUEUE, no_declare=True)]) as app:
         ids = [task for key in range(10) for task in send(app, f"key{key}", 30)]
-    assert lanes(space) == 8
+    assert lanes(space) == 6
     wait_equal(lambda: left(space), len(ids))
     assert sum(waiting(space).values()) - waiting(space)[QUEUE] >= 10 * 20
     start().records.started.wait_once(ids)
+
+
+def test_a_lane_that_is_gone_is_no_keys_any_more(
+    rabbitmq: RabbitMQ, space: Space, app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a publisher who may not make it again; or its node is down."""
+    monkeypatch.setattr("celery_fair.brokers.lanes._REST", 0)
+    queue, url = Queue(QUEUE), without_rights(rabbitmq, space)
+    with closing(Lanes(app.connection_for_write, queue, 20)) as made:
+        assert [made.add() for _ in range(3)] == [0, 1, 2]
+    with closing(LaneChooser(Lanes(partial(Connection, url), queue, 20))) as chooser:
+        gone = chooser.lane("a")
+        assert gone is not None
+        assert chooser.lane("a") == gone
+        delete(space, gone)
+        kept = chooser.lane("a")
+        assert kept in {0, 1, 2} - {gone}
+        assert chooser.lane("a") == kept
+        delete(space, *{0, 1, 2} - {gone})
+        assert chooser.lane("a") is None
+
+
+def test_keys_share_the_lanes_that_there_is_room_for(
+    rabbitmq: RabbitMQ, space: Space, app: Celery
+) -> None:
+    """Or stay in the queue itself, where the virtual host may have no more queues."""
+    sent = len(send(app, "a"))
+    for most in (1, 2, 3):  # the queue itself, what counts lanes, a lane
+        limits = f'<<"{space.place}">>, <<"{{\\"max-queues\\": {most}}}">>, <<"tests">>'
+        assert rabbitmq.control("eval", f"rabbit_vhost_limit:parse_set({limits}).") == "ok"
+        with publisher(space.url, broker_transport_options={"confirm_publish": True}) as other:
+            for key in ("b", "c"):
+                sent += len(send(other, key, 20))
+        assert sum(waiting(space).values()) == sent
+    assert waiting(space)["jobs.fair.0"] == 2 * 18
 
 
 def test_a_front_that_is_gone_is_not_made_again_in_passing(space: Space, app: Celery) -> None:
