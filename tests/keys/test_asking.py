@@ -149,7 +149,7 @@ class Feed:
         self.acks = AckWriter(connection, lambda: None)
         self.calls: list[Callable[[], object]] = []
         lanes = Lanes(lambda: None, Queue("jobs"), 8)
-        watch: Any = LaneWatch(lanes, None)  # type: ignore[arg-type]
+        watch: Any = LaneWatch(lanes, lanes, None)  # type: ignore[arg-type]
         watch.found[0] = depth, ("a", "")
         watch.start = watch.stop = lambda *_, **__: None
         self.closed: list[Any] = []
@@ -333,7 +333,7 @@ def test_a_lane_of_another_key_is_charged_to_that() -> None:
 def test_a_lane_that_is_found_again_is_not_new() -> None:
     """Nothing is taken out for as long as its queue is paused, say."""
     lanes = Lanes(lambda: None, Queue("jobs"), 8)
-    watch = LaneWatch(lanes, None)  # type: ignore[arg-type]
+    watch = LaneWatch(lanes, lanes, None)  # type: ignore[arg-type]
     for depth in range(9, 99):
         watch._take_in({0: depth, 1: 0, 2: depth})
     assert watch.found == {0: (9, None), 2: (9, None)}

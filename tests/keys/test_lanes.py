@@ -311,7 +311,7 @@ def test_lanes_are_found_that_no_register_has(space: Space, app: Celery, gone: i
             assert connection.default_channel.basic_get(f"{QUEUE}.fair", no_ack=True)
         mover = AmqpMover("dead-letters", connection)
         lanes = Lanes(app.connection_for_write, app.amqp.queues[QUEUE], 20)
-        watch, found = LaneWatch(lanes, mover), Counter[int]()
+        watch, found = LaneWatch(lanes, lanes, mover), Counter[int]()
 
         def depths() -> dict[int, int]:
             for number in list(watch.found):

@@ -220,7 +220,8 @@ def test_a_spare_lane_is_one_tenants(redis_space: Space) -> None:
 
 
 def test_a_spare_lane_that_is_another_tenants_is_not_offered_again(redis_space: Space) -> None:
-    watch = LaneWatch(Lanes(lambda: None, Queue(QUEUE), 8), None)  # type: ignore[arg-type]
+    lanes = Lanes(lambda: None, Queue(QUEUE), 8)
+    watch = LaneWatch(lanes, lanes, None)  # type: ignore[arg-type]
     watch._spare.update(dict.fromkeys((10, 11, 12)))
     with Connection(redis_space.url) as connection:
         channel = connection.channel()

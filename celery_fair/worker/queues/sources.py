@@ -71,8 +71,9 @@ class AmqpSource(Source):
 
     def keyed(self, **options: Any) -> Feed:
         queue, parts = options["queue"], options["parts"]
-        lanes = Lanes(partial(self._connection.clone, heartbeat=0), queue, parts.keyed.lanes)
-        watch = LaneWatch(lanes, options.pop("sorter"))
+        connect = partial(self._connection.clone, heartbeat=0)
+        lanes, front = (Lanes(connect, queue, parts.keyed.lanes) for _ in range(2))
+        watch = LaneWatch(lanes, front, options.pop("sorter"))
         channel = self._channels.take(queue.name)
         return LanesFeed(channel=channel, acks=self._acks, watch=watch, **options)
 

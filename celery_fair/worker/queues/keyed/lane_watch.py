@@ -69,15 +69,18 @@ class LaneWatch:
 
     Arguments:
         lanes: the queue's, for the thread alone.
-        mover: moves what the thread has taken out of the front; for the thread alone.
+        front: the same on another connection, by which the thread takes messages out of the front:
+            the broker would have them back whenever `lanes` drops its own.
+        mover: moves those; for the thread alone.
 
     Attributes:
         found: lanes that have messages, by number, to be taken out: how many, and whose, if that is
             known. What is found of one again, while it is there, is not new.
     """
 
-    def __init__(self, lanes: Lanes, mover: AmqpMover) -> None:
+    def __init__(self, lanes: Lanes, front: Lanes, mover: AmqpMover) -> None:
         self._lanes = lanes
+        self._front = front
         self._queue = lanes.queue
         self._mover = mover
         self._chooser = LaneChooser(lanes)
@@ -146,10 +149,12 @@ class LaneWatch:
                 if isinstance(exc, AccessRefused):
                     self._warn(exc)
                 self._lanes.drop()
+                self._front.drop()
                 self._held = None  # the broker has it back
             self._stopped.wait(_EVERY if self._lanes.count <= _MANY else _SELDOM)
         self._chooser.close()
         self._mover.close()
+        self._front.close()
 
     def _look(self) -> int:
         """Look into lanes whose turn it is; return how many messages the front has."""
@@ -218,7 +223,7 @@ class LaneWatch:
         """
         until = monotonic() + _AT_ONCE
         while monotonic() < until and not self._stopped.is_set():
-            if self._held is None and left > _DEEP:
+            if self._held is None and left > _DEEP and self._lanes.count:
                 left = self._take_one()
             if self._held is None or not self._sorted(self._held):
                 return
@@ -226,18 +231,15 @@ class LaneWatch:
 
     def _take_one(self) -> int:
         """Take the front's first message, if there is one; return how many are left."""
-        raw = self._lanes.channel.basic_get(self._queue)
+        raw = self._front.channel.basic_get(self._queue)
         if raw is None:
             return 0
-        self._held = self._lanes.channel.message_to_python(raw)
+        self._held = self._front.channel.message_to_python(raw)
         return int(raw.delivery_info["message_count"])
 
     def _sorted(self, message: Any) -> bool:
         tenant, part = whose(message)
         number = self._chooser.lane(f"{tenant}/{part}")
-        if message.channel is not self._lanes.channel:  # lost meanwhile: the broker has it back
-            self._held = None
-            return False
         if number is None:
             return False
         try:
