@@ -23,6 +23,7 @@ from time import monotonic
 from typing import Any
 
 from amqp import AccessRefused, ChannelError, NotFound, PreconditionFailed, spec
+from amqp.exceptions import MessageNacked
 from kombu import Exchange, Queue
 
 logger = logging.getLogger(__name__)
@@ -192,6 +193,7 @@ class Lanes:
         """Count also lanes that are there and not in the register, if somebody has emptied it."""
         while self._depth_if_there(lane(self._queue, self.counted())) is not None:
             self._mark()
+            self.count += 1
         return self.count
 
     def depths(self, numbers: Sequence[int]) -> dict[int, int]:
@@ -245,11 +247,11 @@ class Lanes:
             return None
         for number in range(self.counted(), 2 * self.most if beyond else self.most):
             depth = self._depth(lane(self._queue, number)) if self.may_declare else None
-            if depth is None:
+            if depth is not None:
+                self._mark()
+            if depth is None or self.counted() <= number:  # workers would not know of it
                 self._rests_until = monotonic() + _REST
                 return None
-            self._mark()
-            self.count = number + 1
             if not depth:
                 return number
         return None
@@ -328,7 +330,8 @@ class Lanes:
             raise
 
     def _mark(self) -> None:
-        with self._intact():
+        # Then it is known to have failed: a policy bounds the register, say, or its node is down.
+        with suppress(ChannelError, MessageNacked), self._intact():
             mark = self.channel.prepare_message(_MARK, properties={"delivery_mode": 2})
             name = self._register.name
             self.channel.basic_publish_confirm(mark, "", name, True, confirm_timeout=_PATIENCE)

@@ -237,6 +237,20 @@ def test_keys_share_the_lanes_that_there_is_room_for(
     assert waiting(space)["jobs.fair.0"] == 2 * 18
 
 
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
+def test_a_policy_that_bounds_what_counts_the_lanes(
+    rabbitmq: RabbitMQ, space: Space, start_worker: StartWorker, app: Celery, overflow: str
+) -> None:
+    """No lane is used that workers would not know of."""
+    bounds = f'[{{<<"max-length">>, 3}}, {{<<"overflow">>, <<"{overflow}">>}}]'
+    policy = f'<<"{space.place}">>, <<"bounds">>, <<"{QUEUE}.fair$">>, {bounds}'
+    rabbitmq.control("eval", f'rabbit_policy:set({policy}, 0, <<"queues">>, <<"tests">>).')
+    ids = [task for key in range(5) for task in send(app, f"key{key}", 20)]
+    assert waiting(space).keys() == {QUEUE, *(f"{QUEUE}.fair.{number}" for number in range(3))}
+    worker = start_worker(space, queues=[QUEUE], conf=KEYED)
+    worker.records.started.wait_once(ids)
+
+
 def test_a_front_that_is_gone_is_not_made_again_in_passing(space: Space, app: Celery) -> None:
     """Its worker declares it, and binds it, which who looks at it would not."""
     queue = Queue(QUEUE, routing_key=QUEUE)

@@ -92,7 +92,7 @@ class LaneWatch:
         self._rounds: Rounds | None = None  # there is none until all were looked into
         self._wanted = False  # whether a lane was asked for, and none known that is empty
         self._wanted_spares = 0  # how many of those are
-        self._warned = False  # that this user may not have lanes
+        self._warned = False  # that there may be no lanes
         self._tell: Callable[[], object] = lambda: None
         self._stopped = Event()
         self._thread: Thread | None = None
@@ -174,8 +174,8 @@ class LaneWatch:
             self._spare[number] = None
         self._wanted_spares = 0
         count = self._lanes.count
-        if not (count or self._lanes.may_declare):
-            self._warn("none is there, and none may be declared")
+        if not count:
+            self._warn("none is there, and none can be made")
         if self._rounds is None:
             self._take_in(self._lanes.depths(range(count)))
             self._rounds = Rounds(_LOOKS, monotonic())
@@ -191,7 +191,7 @@ class LaneWatch:
             self._warned = True
             logger.warning(
                 "Queue %s: keys that publish in floods have no lanes, and stand before others: %s."
-                " Let the broker's user configure, write and read %s.*",
+                " Let the broker's user configure, write and read %s.*, and have room for queues",
                 self._queue,
                 why,
                 register(self._queue),
