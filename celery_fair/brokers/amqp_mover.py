@@ -12,7 +12,7 @@ from amqp import AccessRefused, AMQPError, NotFound, PreconditionFailed
 from amqp.exceptions import MessageNacked
 
 from celery_fair.brokers.amqp_letters import NO_ROUTE
-from celery_fair.brokers.mover import Mover, NotTakenError, history, queue_of
+from celery_fair.brokers.mover import Mover, NotTakenError, StaysError, history, queue_of
 from celery_fair.dead_letters.death import dead_letter_queue, described_properties, properties_of
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ _PAUSE = 0.2
 
 _OF_A_FRAME = 20
 """Bytes of a frame of properties that are none."""
+
+_STAYS = "fair-stays"  # in a message's delivery info: it is not moved any more
 
 _OF_THE_MESSAGE = (
     ArithmeticError,
@@ -75,6 +77,8 @@ class AmqpMover(Mover):
         self._patient_until = monotonic() + _PATIENCE
 
     def move(self, message: Any, queue: str) -> None:
+        if _STAYS in message.delivery_info:
+            raise StaysError("a copy of it may be there already, or cannot be made")
         with self._alone():
             self._moved(message, _Copy(history(message), "", queue))
 
@@ -106,6 +110,8 @@ class AmqpMover(Mover):
             self._taken_at = monotonic()
         except Exception as exc:
             self._drop()  # a late confirmation must not be taken for the next
+            if ready and not (self._sent and _is_refusal(exc)):
+                message.delivery_info[_STAYS] = True
             if self._sent and not _is_refusal(exc):
                 message.delivery_info["redelivered"] = True  # a copy of it may be there
             if patient and (not ready or isinstance(exc, MessageNacked)):

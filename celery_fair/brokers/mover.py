@@ -36,6 +36,10 @@ class NotTakenError(Exception):
     """
 
 
+class StaysError(Exception):
+    """A message is where it is, and not moved: a copy may be there already, or cannot be made."""
+
+
 _AT_ONCE = 100
 """Messages that are given back on Redis in one round trip."""
 
@@ -80,6 +84,7 @@ class Mover(ABC):
 
         Raises:
             NotTakenError: the broker has not taken it; the message is where it was.
+            StaysError: it could not be moved before, and is not to be tried again.
         """
         raise TypeError(f"{type(self).__name__} moves messages to their own queues alone")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from celery.utils.dispatch import Signal
 
-from celery_fair.brokers.mover import Mover, NotTakenError, RedisMover, queue_of
+from celery_fair.brokers.mover import Mover, NotTakenError, RedisMover, StaysError, queue_of
 from celery_fair.brokers.payload import is_redelivered
 from celery_fair.dead_letters.death import death_headers
 from celery_fair.tasks import NonRepeatableTask
@@ -208,7 +208,7 @@ class Dispositions:
         """Move a message that has not started to another queue; False if that is not taken now."""
         try:
             self._mover.move(message, queue)
-        except NotTakenError as exc:
+        except (NotTakenError, StaysError) as exc:
             logger.debug("A message of %s is not moved to %s: %r", queue_of(message), queue, exc)
             return False
         return True

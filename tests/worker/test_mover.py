@@ -10,7 +10,8 @@ from amqp import AccessRefused, Message, PreconditionFailed
 from amqp.exceptions import MessageNacked
 
 from celery_fair.brokers.amqp_mover import AmqpMover
-from celery_fair.brokers.mover import NotTakenError
+from celery_fair.brokers.mover import NotTakenError, StaysError
+from celery_fair.worker.letters import Dispositions
 from tests.worker.parts import shelf
 
 
@@ -146,6 +147,55 @@ def test_but_not_what_it_may_have_taken() -> None:
         moving.give_back(message, {})
     assert broker.published == []
     assert not message.acknowledged
+
+
+def test_what_it_may_have_taken_is_not_moved_again() -> None:
+    """Each time there would be one more."""
+    moving, broker = mover(TimeoutError("no confirmation"))
+    dispositions = Dispositions({}, moving, None)  # type: ignore[arg-type]
+    [message] = shelf().put("a")
+    assert not dispositions.move(message, "lane")
+    assert not dispositions.move(message, "lane")
+    assert broker.published == []
+    moving.dead_letter(message, {})
+    assert broker.published == ["letters"]
+
+
+def test_what_it_has_not_taken_is() -> None:
+    moving, broker = mover(MessageNacked())
+    [message] = shelf().put("a")
+    with pytest.raises(NotTakenError):
+        moving.move(message, "lane")
+    moving.move(message, "lane")
+    assert broker.published == [""]
+    assert message.acknowledged
+
+
+def test_what_is_too_large_to_be_copied_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Channel, "connection", SimpleNamespace(frame_max=10))
+    moving, _ = mover()
+    [message] = shelf().put("a")
+    with pytest.raises(NotTakenError, match="its properties"):
+        moving.move(message, "lane")
+    with pytest.raises(StaysError):
+        moving.move(message, "lane")
+
+
+def test_what_a_broker_that_is_away_has_not_taken_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise OSError("no broker")
+
+    monkeypatch.setattr("celery_fair.brokers.amqp_mover._REST", 0)
+    moving, broker = mover()
+    [message] = shelf().put("a")
+    with monkeypatch.context() as away:
+        away.setattr(broker, "clone", fail)
+        with pytest.raises(NotTakenError):
+            moving.move(message, "lane")
+    moving.move(message, "lane")
+    assert broker.published == [""]
 
 
 def test_before_the_end_nothing_waits_for_the_broker() -> None:
