@@ -121,11 +121,10 @@ def waiting_in_lanes(channel: Any, queue: str) -> int:
             count = int(asking.queue_declare(register(queue), passive=True).message_count)
         except NotFound:
             return 0
+    names = [lane_name(queue, number) for number in range(count)]
     for first in range(0, count, _AT_A_TIME):
-        numbers = range(first, min(first + _AT_A_TIME, count))
-        names = [lane_name(queue, number) for number in numbers]
         with connection.channel() as asking:
-            depths = depths_by_name(asking, names)
+            depths = depths_by_name(asking, names[first : first + _AT_A_TIME])
         if not depths:  # a queue of somebody else's is called so
             break
         total += sum(depths.values())
@@ -168,8 +167,8 @@ class Lanes:
         self._queue = queue
         self.queue: str = queue.name
         self.most = most
-        kind = (queue.queue_arguments or {}).get("x-queue-type")
-        arguments = {"x-queue-type": kind} if kind else None
+        self._kind = (queue.queue_arguments or {}).get("x-queue-type")
+        arguments = {"x-queue-type": self._kind} if self._kind else None
         self._register = _like(queue, register(queue.name), arguments)
         self._connection: Any = None
         self._channel: Any = None
@@ -181,7 +180,12 @@ class Lanes:
     def channel(self) -> Any:
         """A channel that is open, on which publishing is confirmed."""
         if self._channel is None:
-            self._open()
+            self._connection = connection = self._connect()
+            with self._intact():
+                connection.connect()
+                be_patient(connection.connection, _PATIENCE)
+                self._channel = connection.channel()
+                self._channel.confirm_select()
         return self._channel
 
     def counted(self) -> int:
@@ -209,8 +213,7 @@ class Lanes:
             if len(some) < len(asked):  # the first of them is not there
                 self.drop()
                 missing = rest.pop(0)
-                depth = self._depth(lane(self._queue, missing))
-                if depth is not None:
+                if (depth := self._depth(lane(self._queue, missing))) is not None:
                     found[missing] = depth
         return found
 
@@ -282,8 +285,7 @@ class Lanes:
             NotEmptyError: messages came into it in just that moment, and are gone.
         """
         last = lane(self._queue, self.count - 1)
-        kind = (self._queue.queue_arguments or {}).get("x-queue-type", "classic")
-        certain = {} if kind == "quorum" else {"if_unused": True, "if_empty": True}
+        certain = {} if self._kind == "quorum" else {"if_unused": True, "if_empty": True}
         try:
             if self._depth_if_there(last):
                 return False
@@ -292,9 +294,7 @@ class Lanes:
         except PreconditionFailed:  # something has come
             return False
         with self._intact():
-            mark = self.channel.basic_get(self._register.name)
-            if mark is not None:
-                self.channel.basic_ack(mark.delivery_tag)
+            self.channel.basic_get(self._register.name, no_ack=True)
         self.count -= 1
         if gone:
             raise NotEmptyError(f"{gone} messages came into {last.name} while it was removed")
@@ -311,14 +311,6 @@ class Lanes:
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             connection.release()
-
-    def _open(self) -> None:
-        self._connection = connection = self._connect()
-        with self._intact():
-            connection.connect()
-            be_patient(connection.connection, _PATIENCE)
-            self._channel = connection.channel()
-            self._channel.confirm_select()
 
     @contextmanager
     def _intact(self) -> Iterator[None]:

@@ -164,14 +164,11 @@ class LaneWatch:
             pass
         if self._wanted:
             self._wanted = False
-            number = self._lanes.empty()
-            if number is not None:
+            if (number := self._lanes.empty()) is not None:
                 self._empty[number] = None
         for _ in range(min(self._wanted_spares, _SPARES)):
-            number = self._lanes.add(beyond=True)
-            if number is None:
-                break
-            self._spare[number] = None
+            if (number := self._lanes.add(beyond=True)) is not None:
+                self._spare[number] = None
         self._wanted_spares = 0
         count = self._lanes.count
         if not count:
@@ -182,8 +179,7 @@ class LaneWatch:
         due = self._rounds.due(count, monotonic()) if count else []
         front, depths = self._lanes.survey(sorted({*due, *list(self._busy)[-_LOOKS:]}))
         self._take_in(depths)
-        added = range(count, self._lanes.count)  # meanwhile
-        self._take_in(self._lanes.depths(added))
+        self._take_in(self._lanes.depths(range(count, self._lanes.count)))  # added meanwhile
         return front
 
     def _warn(self, why: object) -> None:
