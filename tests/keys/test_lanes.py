@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
@@ -249,6 +249,51 @@ def test_a_policy_that_bounds_what_counts_the_lanes(
     assert waiting(space).keys() == {QUEUE, *(f"{QUEUE}.fair.{number}" for number in range(3))}
     worker = start_worker(space, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(ids)
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_what_has_no_room_in_its_lane_goes_back(
+    rabbitmq: RabbitMQ, space: Space, app: Celery, monkeypatch: pytest.MonkeyPatch, is_sure: bool
+) -> None:
+    """As a copy, if the broker is sure to have none in the lane; and none is sorted for a while."""
+    bounds = '[{<<"max-length">>, 1}, {<<"overflow">>, <<"reject-publish">>}]'
+    policy = f'<<"{space.place}">>, <<"bounds">>, <<"{QUEUE}.fair.[0-9]">>, {bounds}'
+    rabbitmq.control("eval", f'rabbit_policy:set({policy}, 0, <<"queues">>, <<"tests">>).')
+    publish(space.url, {QUEUE: 150}, headers={"x-fair-key": "a"}).all()
+    moved, looks, move, survey = list[str](), list[int](), AmqpMover.move, Lanes.survey
+
+    def noted(mover: AmqpMover, message: Any, queue: str) -> None:
+        moved.append(queue)
+        move(mover, message, queue)
+
+    def counted(lanes: Lanes, numbers: Sequence[int]) -> Any:
+        looks.append(len(moved))
+        return survey(lanes, numbers)
+
+    def unconfirmed(mover: AmqpMover, *_: Any) -> None:
+        mover._sent = True
+        raise TimeoutError
+
+    monkeypatch.setattr(AmqpMover, "move", noted)
+    monkeypatch.setattr(Lanes, "survey", counted)
+    if not is_sure:
+        monkeypatch.setattr(AmqpMover, "_send", unconfirmed)
+    queue = app.amqp.queues[QUEUE]
+    with app.connection_for_write() as connection:
+        ours, front = (Lanes(connection.clone, queue, 20) for _ in range(2))
+        watch = LaneWatch(ours, front, AmqpMover("dead-letters", connection))
+        watch.start(lambda: None)
+        try:
+            wait_for(lambda: QUEUE in moved and looks.count(len(moved)) > 2, 30, lambda: str(moved))
+            wait_equal(lambda: space.depths()[QUEUE].unacked, 0)
+        finally:
+            watch.stop()
+        assert moved.count(QUEUE) == 1
+        waits = waiting(space)
+        assert sum(waits.values()) == 150
+        get = partial(connection.default_channel.basic_get, QUEUE, no_ack=True)
+        flags = [get().delivery_info["redelivered"] for _ in range(waits[QUEUE])]
+        assert sum(flags) == (not is_sure)
 
 
 def test_a_front_that_is_gone_is_not_made_again_in_passing(space: Space, app: Celery) -> None:

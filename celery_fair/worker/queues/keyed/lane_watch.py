@@ -54,6 +54,9 @@ _DEEP = 100
 _AT_ONCE = 1.0
 """Seconds of sorting, before lanes are looked into again."""
 
+_REST = 300.0
+"""Seconds without sorting, after a message had no lane: queues drop what is returned too often."""
+
 _GOODBYE = 5.0
 """Seconds that the worker waits for the thread's end, at the most."""
 
@@ -88,6 +91,7 @@ class LaneWatch:
         self._empty: dict[int, None] = {}  # lanes that had nothing, those found last at the end
         self._spare: dict[int, None] = {}  # the same, of those for keys that are to wait
         self._held: Any = None  # a message that is being sorted
+        self._rests_until = 0.0  # none is until then
         self._busy: dict[int, float] = {}  # lanes that had something, and until when they count
         self._rounds: Rounds | None = None  # there is none until all were looked into
         self._wanted = False  # whether a lane was asked for, and none known that is empty
@@ -212,18 +216,14 @@ class LaneWatch:
         return self._empty if number < self._lanes.most else self._spare
 
     def _sort(self, left: int) -> None:
-        """Move what is in a deep front to lanes, where it has so many messages.
-
-        What the broker does not take now is kept until it does: returned, it would count as one
-        that may have started.
-        """
+        """Move what is in a deep front to lanes, where it has so many messages."""
         until = monotonic() + _AT_ONCE
-        while monotonic() < until and not self._stopped.is_set():
+        while self._rests_until <= monotonic() < until and not self._stopped.is_set():
             if self._held is None and left > _DEEP and self._lanes.count:
                 left = self._take_one()
-            if self._held is None or not self._sorted(self._held):
+            if self._held is None:
                 return
-            self._held = None
+            self._put(self._held)
 
     def _take_one(self) -> int:
         """Take the front's first message, if there is one; return how many are left."""
@@ -233,18 +233,28 @@ class LaneWatch:
         self._held = self._front.channel.message_to_python(raw)
         return int(raw.delivery_info["message_count"])
 
-    def _sorted(self, message: Any) -> bool:
+    def _put(self, message: Any) -> None:
+        """Move a message to its key's lane; or back, to the front's end, and sort none for a while.
+
+        Returned, it would count as one that may have started. So what the broker does not take now
+        is kept until it does. Only what must stay is returned (by `_run`).
+        """
         tenant, part = whose(message)
         number = self._chooser.lane(f"{tenant}/{part}")
-        if number is None:
-            return False
+        if number is not None and self._moves(message, lane_name(self._queue, number)):
+            self.found.setdefault(number, (1, (tenant, part)))
+            self._tell()
+        else:
+            self._rests_until = monotonic() + _REST
+            self._moves(message, self._queue)
+
+    def _moves(self, message: Any, queue: str) -> bool:
         try:
-            self._mover.move(message, lane_name(self._queue, number))
+            self._mover.move(message, queue)
         except NotTakenError as exc:
             logger.debug("A message of %s is not sorted: %r", self._queue, exc)
             return False
-        self.found.setdefault(number, (1, (tenant, part)))
-        self._tell()
+        self._held = None
         return True
 
 
