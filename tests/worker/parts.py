@@ -79,6 +79,8 @@ def shelf(name: str = "q", quantum: float = 1.0, flow: Flow | None = None, **mor
 class Queue:
     """As much of kombu's as a feed asks."""
 
+    no_declare = False
+
     def __init__(self, name: str) -> None:
         self.name = name
 

@@ -83,6 +83,16 @@ def test_a_deleted_queue_whose_channel_is_closed_is_declared_again(told: str) ->
     assert scene.log == ["suspend", "add", "declared q", "consume"]
 
 
+def test_one_that_others_are_to_declare_is_tried_again() -> None:
+    """Later: to ask at once, and again, would keep the worker from all else until it is there."""
+    scene = Scene()
+    scene.feed.queue.no_declare = True
+    scene.lost.refused(scene.feed, NotFound("no queue 'q'"))
+    assert scene.log == ["suspend"]
+    scene.later.pop()()
+    assert scene.log == ["suspend", "consume"]
+
+
 def test_one_that_cannot_be_declared_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     scene.consumed = set()

@@ -3,8 +3,8 @@
 One that was deleted is declared and consumed again; its messages are gone. One whose channel the
 broker has closed, because a message was unacknowledged for too long say, is consumed again on
 another channel. One that the broker refuses, as another worker consumes it exclusively, the
-permissions forbid it, or a queue of its name is declared otherwise, is tried again until it does
-not. The other queues notice nothing of it.
+permissions forbid it, a queue of its name is declared otherwise, or it is not there and to be
+declared by others, is tried again until it does not. The other queues notice nothing of it.
 """
 
 import logging
@@ -27,7 +27,7 @@ _RETRY = 5.0
 
 _SHARED = (
     "Either another worker consumes it and one of the two does so exclusively: end that one, or let"
-    " this one wait for it; or the broker's permissions forbid it"
+    " this one wait for it; or permissions forbid it; or others are to declare it (no_declare)"
 )
 _CLOSED = (
     "The broker has closed the channel of queue %s: %s. It delivers again what was not acknowledged"
@@ -74,7 +74,7 @@ class LostQueues:
         """The broker has closed the feed's channel with this answer."""
         self._queues.suspend(feed)
         feed.close()  # the channel: py-amqp has opened it anew
-        if isinstance(answer, NotFound):
+        if isinstance(answer, NotFound) and not feed.queue.no_declare:
             if feed.name not in self._refused:
                 _say_deleted(feed)
             self._c.call_soon(self._declare, feed.queue)
@@ -180,4 +180,4 @@ class LostQueues:
 
 
 def _say_deleted(feed: Feed) -> None:
-    logger.warning("Queue %s was deleted at the broker; declaring it again", feed.name)
+    logger.warning("Queue %s was deleted at the broker; consuming it again", feed.name)
