@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu import Queue
 
 from tests.apps.settings import CONSTANTS, GIVEN_BACK_AFTER, TRIED_AFTER
 from tests.brokers import RabbitMQ, Space
@@ -94,6 +95,30 @@ def test_what_waits_goes_back_before_the_time(
     assert "Traceback" not in worker.log()
     assert worker.stop() == 0
     assert left(place, "capped", "leashed", "free", "dead-letters") == 3
+
+
+@pytest.mark.parametrize("option", ["auto_delete", "expires"])
+def test_what_waits_in_a_queue_that_goes_with_its_consumer(
+    place: Space, start_worker: StartWorker, gate: Gate, option: str
+) -> None:
+    """It goes back as well, but the worker stays subscribed: else all of it would be lost."""
+    app = f"""
+from tests.apps.shares import *
+
+app.conf.task_queues = [Queue("brief", routing_key="brief", {option}=1)]
+"""
+    worker = start_worker(place, app=app, pool="threads", concurrency=1, conf=SOON)
+    queue = Queue("brief", routing_key="brief", **{option: 1})
+    tasks = [worker.client.signature("hold", [seq, str(gate.path)]) for seq in range(11)]
+    first, *behind = [task.apply_async(queue=queue).id for task in tasks]
+    worker.records.started.wait_ids([first])
+    for _ in range(2):
+        run_out(place)
+    assert left(place, "brief") == len(behind)
+    gate.open()
+    worker.records.started.wait_once([first, *behind])
+    assert CLOSED not in worker.log()
+    assert worker.stop() == 0
 
 
 @pytest.mark.wide

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from kombu import Connection, Queue
@@ -40,14 +41,18 @@ def connection(rabbitmq_space: Space) -> Iterator[Connection]:
 def feed(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> AmqpFeed:
     """It waits for what a slow broker owes."""
     monkeypatch.setattr("celery_fair.worker.queues.amqp._REFILL", 30.0)
+    return opened(connection, Queue("a", queue_arguments=QUORUM))
+
+
+def opened(connection: Connection, queue: Queue, **options: Any) -> AmqpFeed:
     acks = AckWriter(connection.connection, lambda: None)
     acks.write_through()
     feed = AmqpFeed(
-        Queue("a", queue_arguments=QUORUM),
+        queue,
         connection.channel(),
-        Flow("a", 1.0),
+        Flow(queue.name, 1.0),
         WINDOW,
-        gate(),
+        gate(**options),
         ports(),
         meter=RefillMeter(),
         acks=acks,
@@ -107,3 +112,13 @@ def test_no_subscription_any_more(connection: Connection, feed: AmqpFeed, count:
     feed.cancel()
     done += acknowledge(feed, len(feed.buffer))
     assert rest(connection) == {False: MESSAGES - done}
+
+
+@pytest.mark.either_broker
+def test_a_queue_that_goes_with_its_only_consumer(rabbitmq_space: Space) -> None:
+    """Its window stays as it is: another would be a subscription in place of the first."""
+    queue = Queue("brief", auto_delete=True)
+    with Connection(rabbitmq_space.url) as connection:
+        queue(connection).declare()
+        opened(connection, queue, exclusive=True).resize(2 * WINDOW, exactly=True)
+        assert connection.default_channel.queue_declare("brief", passive=True).consumer_count == 1

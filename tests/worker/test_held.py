@@ -131,13 +131,14 @@ def test_what_is_left_of_one_that_has_ended_goes_back(monkeypatch: pytest.Monkey
     assert scene.waits.pop() == LIMIT / 4
 
 
-def test_one_that_cannot_be_asked_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_cannot_be_asked_gives_back_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shelf, "may_be_asked", False)
     feed = shelf("exclusive")
-    feed.put("a")
+    [message] = feed.put("a")
     scene = Scene(feed)
     scene.look(LIMIT + 1)
-    assert scene.renewed == ["exclusive"]
+    assert message.acknowledged
+    assert scene.renewed == []
     assert scene.held.asked == set()
 
 

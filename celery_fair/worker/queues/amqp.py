@@ -74,8 +74,13 @@ class OnChannel(Feed):
 
     @property
     def may_be_asked(self) -> bool:  # type: ignore[override]
-        """Whether ``basic.get`` would do as well: it keeps no other worker away."""
-        return not (self.gate.options.exclusive or self._single_active)
+        """Whether ``basic.get`` would do as well.
+
+        It keeps no other worker away, nor the broker from deleting a queue that nobody consumes.
+        """
+        queue, alone = self.queue, self.gate.options.exclusive or self._single_active
+        expires = queue.expires or "x-expires" in (queue.queue_arguments or {})
+        return not (alone or queue.auto_delete or expires)
 
     @property
     def _single_active(self) -> bool:
@@ -228,10 +233,11 @@ class AmqpFeed(OnChannel):
         return self.window.backlogged and self._settled_down() and self.window.backlogged
 
     def _apply_window(self) -> None:
-        if not self._settled_down():
-            return
+        alone = self.gate.options.exclusive
+        if (alone and self.queue.auto_delete) or not self._settled_down():
+            return  # the broker would delete it with its only consumer
         before = self._tag
-        if self.gate.options.exclusive:
+        if alone:
             self.cancel()
             before = ""
         self.open()

@@ -120,7 +120,7 @@ class Feed(ABC):
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
         must_ask: whether `take` has to wait for the broker's answer.
-        may_be_asked: whether it could be asked for each.
+        may_be_asked: whether it could be asked for each, with nobody subscribed to it.
         pushes: whether the broker sends messages before slots are free, and more may be owed then.
         given: how many messages it has given for the asking.
         withheld: messages that it was not given when it asked last, for caps, leashes and pauses of

@@ -5,7 +5,8 @@ does not start, while the broker's patience runs out: RabbitMQ closes a channel 
 was unacknowledged for half an hour, Redis's visibility timeout gives it to another worker. Such a
 queue gives back what it has, and is asked for each message from then on (see
 `celery_fair.worker.queues.pulled`), so that nothing waits here. When it flows again, messages are
-pushed again. What Celery has put off for its ETA goes back, too, and comes again.
+pushed again. One that must stay subscribed to gets them back at once, as new deliveries. What
+Celery has put off for its ETA goes back, too, and comes again.
 
 A feed that has ended may still hold what the broker has not taken back, or what is put off. That is
 tried again until it is gone; it would start nowhere before the connection ends, and then count as
@@ -103,7 +104,8 @@ class Held:
         try:
             self._forget(feed.aside.give_back(before))
             waits = feed.buffer and feed.waits_since < before
-            if is_leftover(feed) or (waits and feed.asks):  # after its ETA, or behind its key
+            # Of one that is asked, after its ETA, or behind its key.
+            if is_leftover(feed) or (waits and (feed.asks or not feed.may_be_asked)):
                 feed.hand_back()
             elif waits:
                 self._ask(feed)
@@ -117,14 +119,12 @@ class Held:
     def _ask(self, feed: Feed) -> None:
         logger.info(
             "Queue %s: a message has waited here for more than %g s. What waits goes back to the"
-            " queue%s",
+            " queue, which is asked for each message from now on",
             feed.name,
             self._limit,
-            ", which is asked for each message from now on" if feed.may_be_asked else "",
         )
-        if feed.may_be_asked:
-            self.asked.add(feed.name)
-            self._given[feed.name] = 0
+        self.asked.add(feed.name)
+        self._given[feed.name] = 0
         self._queues.renew(feed)
 
     def _push_if_it_flows(self, feed: Feed) -> None:
