@@ -112,7 +112,7 @@ class Room:
 
     Arguments:
         wanted: the window, as it is planned.
-        late: what late acknowledgements keep unsettled besides.
+        late: returns what late acknowledgements keep unsettled besides, at the most.
         parking: of all queues of the worker.
 
     Attributes:
@@ -121,7 +121,7 @@ class Room:
         limited: messages that are held back for a rate limit; the window does not grow by them.
     """
 
-    def __init__(self, wanted: int, late: int, parking: Parking) -> None:
+    def __init__(self, wanted: int, late: Callable[[], int], parking: Parking) -> None:
         self.wanted = wanted
         self.parked = self.limited = 0
         self._late = late
@@ -136,7 +136,7 @@ class Room:
     @property
     def _ordinary(self) -> int:
         """Unsettled deliveries allowed if none is put off."""
-        return self.wanted + self._late
+        return self.wanted + self._late()
 
     @property
     def _most(self) -> float:

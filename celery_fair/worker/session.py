@@ -19,7 +19,6 @@ from celery_fair.worker import patches
 from celery_fair.worker.amqp_io.silence import SilenceWatch
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.launch.in_flight import pool_size
 from celery_fair.worker.launch.launcher import Launcher
 from celery_fair.worker.launch.requests import Requests
 from celery_fair.worker.letters import DeadLetters, Dispositions
@@ -169,7 +168,7 @@ class Session:
             "gate": gate,
             "ports": Ports(self._reports, self._dispositions, recovery, self._parking),
             "accept": self._accept,
-            "late": pool_size(parts.pool) if self._late_acks else 0,
+            "late": parts.slots.count if self._late_acks else lambda: 0,
         }
         pulled = {
             "interval": _PULL_INTERVAL,

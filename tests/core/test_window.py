@@ -150,7 +150,7 @@ def test_as_many_as_slots_are_free_or_start_in_a_moment() -> None:
 
 
 def room(wanted: int = 10, late: int = 0, limit: int | None = None) -> Room:
-    return Room(wanted, late, Parking(limit, lambda: None))
+    return Room(wanted, lambda: late, Parking(limit, lambda: None))
 
 
 @given(st.integers(2, 50), st.integers(0, 8), st.integers(0, 300))
@@ -174,7 +174,7 @@ def test_no_more_is_put_off_than_the_worker_may(
 ) -> None:
     """But for what fits into the window that a queue has in any case."""
     parking = Parking(limit, lambda: None)
-    one = Room(wanted, 0, parking)
+    one = Room(wanted, int, parking)
     for _ in range(others):
         parking.enter()
     while one.has_any:
@@ -202,6 +202,15 @@ def test_a_window_that_has_become_far_too_large_is_made_smaller_if_it_may() -> N
     assert not one.misfits(40, 0, may_shrink=False)
 
 
+def test_a_window_grows_with_what_is_unsettled_while_it_runs() -> None:
+    late = 1
+    one = Room(2, lambda: late, Parking(None, lambda: None))
+    assert not one.misfits(3, 0, may_shrink=False)
+    late = 4
+    assert one.misfits(3, 0, may_shrink=False)
+    assert one.prefetch == 6
+
+
 def test_what_a_rate_limit_holds_back_keeps_its_place() -> None:
     one = room()
     one.limit(3)
@@ -219,7 +228,7 @@ def test_a_window_that_is_about_right_suits() -> None:
 
 def test_what_is_gone_leaves_its_place_to_others() -> None:
     told = []
-    one = Room(2, 0, Parking(1, lambda: told.append(None)))
+    one = Room(2, int, Parking(1, lambda: told.append(None)))
     one.close()
     assert told == []
     one.park(counted=True)

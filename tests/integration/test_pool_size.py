@@ -154,6 +154,22 @@ def test_autoscale(space: Space, start_worker: StartWorker, gate: Gate) -> None:
     worker.records.started.wait_once(publish(space.url, dict.fromkeys(QUEUES, 5)).all())
 
 
+def test_autoscale_of_what_is_acknowledged_late(
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate
+) -> None:
+    """One queue can fill the largest pool: what runs takes no place of what waits."""
+    worker = start_worker(
+        rabbitmq_space,
+        pool="prefork",
+        queues=QUEUES,
+        args=["--autoscale=4,1"],
+        conf={"task_acks_late": True, "fair_queues": {"a": {"prefetch": 1}}},
+    )
+    held = gate.hold(worker, "a", 4)
+    gate.open()
+    worker.records.finished.wait_once(held)
+
+
 FORKLESS = """
 import os
 

@@ -105,7 +105,7 @@ class Feed(ABC):
         window: deliveries that are allowed, as it is planned.
         gate: what may keep the queue from starting what it has.
         accept: the content types that are decoded.
-        late: deliveries that late acknowledgements keep unsettled besides.
+        late: returns how many deliveries late acknowledgements keep unsettled besides.
 
     Attributes:
         name: the queue's name.
@@ -145,7 +145,7 @@ class Feed(ABC):
         gate: Gate[QueueOptions],
         ports: Ports,
         accept: Any = None,
-        late: int = 0,
+        late: Callable[[], int] = lambda: 0,
     ) -> None:
         self.name: str = queue.name
         self.queue = queue(channel)
@@ -156,7 +156,7 @@ class Feed(ABC):
         self.unsettled = 0
         self.lull = Lull()
         self.room = Room(window, late, ports.parking)
-        self.window = Window(window + late)
+        self.window = Window(window + late())
         self.aside = Aside(self)
         self._accept = prepare_accept_content(accept)
         self._message = delivery_class(channel.Message, self)
