@@ -29,9 +29,13 @@ _SHORT = 60  # characters of a property, of which AMQP takes 255 bytes
 _LONGEST = 1000  # characters of a text that somebody else has made
 
 
-def dead_letter_queue(exchange: str) -> Queue:
-    """Return the queue of an app's dead letters, to be declared before the first."""
-    return Queue(exchange, Exchange(exchange, type="fanout", durable=True), durable=True)
+def dead_letter_queue(name: str) -> Queue:
+    """Return the queue of an app's dead letters, to be declared before the first.
+
+    A quorum queue, which may be a virtual host's default, would count each look as a delivery, and
+    drop what was looked at too often. RabbitMQ takes none and this for the same type.
+    """
+    return Queue(name, Exchange(name, "fanout"), queue_arguments={"x-queue-type": "classic"})
 
 
 def death_headers(

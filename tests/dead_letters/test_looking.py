@@ -14,11 +14,12 @@ import pytest
 from celery import Celery
 from celery.bin.base import CLIContext
 from click.testing import CliRunner
+from kombu import Connection
 
 from celery_fair.cli import fair
 from celery_fair.operate.text import escaped
-from tests.brokers import Space
-from tests.dead_letters.conftest import Box
+from tests.brokers import RabbitMQ, Space
+from tests.dead_letters.conftest import NAME, Box
 from tests.ports import free_port
 
 MALFORMED: dict[str, dict[str, Any]] = {
@@ -231,3 +232,26 @@ def test_help_teaches(name: str) -> None:
     assert f"celery -A shop fair dead-letters {name}" in text
     assert "Exit status: 0" in text
     assert "--json" in text
+
+
+def test_where_queues_are_quorum_queues_by_default(rabbitmq: RabbitMQ) -> None:
+    """Each look would count as a delivery, of which there may be so many, then it would be gone."""
+    limit = f'<<"limit">>, <<"{NAME}">>, [{{<<"delivery-limit">>, 2}}], 0, <<"queues">>'
+    for call in (
+        'vhost:put_vhost(<<"quorums">>, <<"">>, <<"">>, <<"quorum">>, undefined, <<"guest">>).',
+        f'policy:set(<<"quorums">>, {limit}, <<"tests">>).',
+    ):
+        rabbitmq.control("eval", f"rabbit_{call}")
+    box = Box(rabbitmq.url("quorums"))
+    with box.connection:
+        box.put("a")
+        for _ in range(5):
+            assert box.ids() == ["a"]
+    rabbitmq.delete_vhost("quorums")
+
+
+def test_a_queue_that_was_declared_without_a_type(rabbitmq_space: Space) -> None:
+    """It is the same to RabbitMQ."""
+    with Connection(rabbitmq_space.url) as connection:
+        connection.default_channel.queue_declare(NAME, durable=True, auto_delete=False)
+    Box(rabbitmq_space.url).connection.release()
