@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from celery_fair.core.disposition import Delivery
-from celery_fair.headers import LEDGER, PUBLISHED
+from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
 from celery_fair.ledger.sql_ledger import SqlLedger
 from celery_fair.tasks import claimable, is_of
@@ -101,6 +101,13 @@ def test_a_claim_that_was_made_too_late_is_the_marked_copys() -> None:
     assert judged(ledger, False, strict=mark) is FRESH
     assert judged(ledger, False, strict=mark) is Delivery.CLAIMED
     assert judged(ledger, True, strict=mark) is Delivery.CLAIMED
+
+
+def test_what_starts_without_a_claim_gives_none_up() -> None:
+    """It may be another message's, for the same work."""
+    [message] = shelf().put("a", **{LEDGER: fingerprint(URL), STRICT: True})
+    found = Claims(Shelved({}, away=True)).judge(Request(message, non_repeatable()))
+    assert found[:2] == (FRESH, "")
 
 
 def test_a_claim_that_was_made_by_a_lost_connection_is_its_own(

@@ -80,7 +80,8 @@ class Claims:
         owner, late = f"{attempt} {own}", f"{claimable(str(marked))} {own}"
         claim = self._claim(work, owner, redelivered, late)
         if claim is None:
-            return (by_broker if redelivered or marked else Delivery.UNKNOWN), work, attempt
+            found = by_broker if redelivered or marked else Delivery.UNKNOWN
+            return found, work if redelivered else "", attempt  # what is not claimed is not given up
         if claim.owner is not None and claim.owner != owner:  # it may have been asked twice
             return Delivery.CLAIMED, work, claim.owner
         if redelivered and not marked and self._proves_unstarted(message, claim):
