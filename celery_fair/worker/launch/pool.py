@@ -29,6 +29,9 @@ _PATIENCE = 5.0
 """Seconds for processes, or threads, to begin what they were handed; one that has died never does.
 Of threads there is one for each slot."""
 
+_BOOT = 300.0
+"""Seconds for processes to become ready for it, at the most: they may load a model first."""
+
 _BROKEN_OFF = (Terminated, TimeLimitExceeded, WorkerLostError, SystemExit, KeyboardInterrupt)
 
 _FAILED = object()
@@ -183,8 +186,13 @@ class ObservedPool:
 
     def handed_over(self) -> None:
         """All that can be started now has been handed over."""
-        if self._observed.uses_semaphore:
-            write_now(self._observed)
+        write_now(self._observed)
+
+    def close(self) -> None:
+        """As the pool's own, but what waits for a process begins: later, none is replaced."""
+        with self._quiet():
+            settle(self._observed)
+        self._observed.close()
 
     def flush(self) -> None:
         """As the pool's own, if it has one: that throws away what no process has accepted.
@@ -197,12 +205,10 @@ class ObservedPool:
                 self._observed.flush()
 
     def settle(self) -> None:
-        """Wait until processes, or threads, have what was handed over.
+        """Wait until threads have what was handed over; processes have it by `close` or `flush`.
 
-        A pool that stops throws away the rest (that of threads since Celery 5.7), which may be
-        acknowledged.
+        A pool that stops throws away the rest (since Celery 5.7), which may be acknowledged.
         """
-        settle(self._observed)
         until = monotonic() + _PATIENCE
         while self._waits() and monotonic() < until:
             sleep(0.001)
@@ -249,12 +255,15 @@ def write_now(pool: Any) -> None:
     inner, hub = _parts(pool)
     if hub is not None and inner.outbound_buffer:
         idle = inner._all_inqueues - inner._active_writes - inner._busy_workers
-        if idle:
-            hub.consolidate_callback(list(idle))
+        hub.consolidate_callback(list(idle))
 
 
 def settle(pool: Any, written: bool = False) -> None:
     """Wait until each job that was handed over is accepted by a process, or has no process.
+
+    A job may have been written to a process that was about to exit, after its last task: another
+    is started, while the pool is not closed, and gets it. One that starts is waited for, though a
+    RabbitMQ that hears nothing for a minute may take the connection for lost: so that, and no job.
 
     Arguments:
         written: wait only for those that a process has been given; others may have to wait for one.
@@ -263,16 +272,21 @@ def settle(pool: Any, written: bool = False) -> None:
     if hub is None:
         return
     until = monotonic() + _PATIENCE
+    longest = until + _BOOT
     while monotonic() < until and any(
         not job._accepted and (job._write_to or not written) for job in list(inner._cache.values())
     ):
         if not written:
+            inner.maintain_pool()
             write_now(pool)
+            up = inner._all_inqueues
+            if any(each.inqW_fd not in up and each._is_alive() for each in inner._pool):
+                until = min(monotonic() + _PATIENCE, longest)
         for writer in list(inner._active_writers):
             _advance(writer)
         answers = select.poll()
-        for fd in inner._fileno_to_outq:
-            answers.register(fd, select.POLLIN)
+        for process in inner._pool:
+            answers.register(process.outqR_fd, select.POLLIN)
         for fd, _ in answers.poll(50):
             _call(hub, fd, inner.handle_result_event)
 
