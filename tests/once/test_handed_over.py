@@ -1,6 +1,6 @@
 """What was handed to the pool runs, even if the worker is told to stop in the same moment.
 
-So it does whatever the processes of the pool are at.
+So it does if the connection is lost then, and whatever the processes of the pool are at.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.brokers import Space
+from tests.faults.proxy import Proxy
 from tests.integration.depths import left
 from tests.integration.gate import Gate
 from tests.once.conftest import DeadLetters
@@ -79,6 +80,7 @@ def take_leave(**_):
 """
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["stopped", "cut"])
 @pytest.mark.parametrize(
     ("app", "args", "count"),
     [(BOOTS, [], 1), (EXITS, ["--max-tasks-per-child=1"], 2)],
@@ -91,16 +93,21 @@ def test_a_process_that_is_not_ready_yet_or_no_longer(
     app: str,
     args: list[str],
     count: int,
+    cut: bool,
 ) -> None:
     """The last message is acknowledged, and for a process that has not begun, or has ended."""
-    env = {"GATE": str(gate.path)}
-    worker = start_worker(rabbitmq_space, app=app, pool="prefork", queues=["a"], args=args, env=env)
-    ids = publish(rabbitmq_space.url, {"a": count}, "before").all()
-    wait_equal(lambda: left(rabbitmq_space, "a"), 0)
+    with Proxy(rabbitmq_space) as proxy:
+        env = {"GATE": str(gate.path)}
+        worker = start_worker(proxy.url, app=app, pool="prefork", queues=["a"], args=args, env=env)
+        ids = publish(rabbitmq_space.url, {"a": count}, "before").all()
+        wait_equal(lambda: left(rabbitmq_space, "a"), 0)
 
-    worker.sigterm()
-    wait_equal(lambda: "settles" in worker.log(), True)
-    gate.open()
+        if cut:
+            proxy.cut()
+        else:
+            worker.sigterm()
+        wait_equal(lambda: "settles" in worker.log(), True)
+        gate.open()
 
-    assert worker.wait() == 0
-    worker.records.finished.wait_once(ids)
+        worker.records.finished.wait_once(ids)
+        assert cut or worker.wait() == 0

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 from billiard.einfo import ExceptionInfo
 from celery.concurrency import thread as threads
 from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
-from kombu.asynchronous import get_event_loop
 
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.requests import ShortWay
@@ -311,9 +310,13 @@ def shrink(pool: Any, n: int) -> None:
 
 
 def _parts(pool: Any) -> tuple[Any, Any]:
-    """Return the inner pool and the event loop, or twice None if it is no prefork pool on one."""
-    inner, hub = getattr(pool, "_pool", None), get_event_loop()
-    return (inner, hub) if hub and hasattr(inner, "outbound_buffer") else (None, None)
+    """Return the inner pool and its event loop, or twice None if it is no prefork pool on one.
+
+    Kombu forgets which is the current one when that is reset, as at each connection's loss.
+    """
+    inner = getattr(pool, "_pool", None)
+    remove = getattr(inner, "hub_remove", None)
+    return (inner, remove.__self__) if remove else (None, None)
 
 
 def _call(hub: Any, fd: int, handler: Callable[[int], object]) -> None:
