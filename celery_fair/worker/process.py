@@ -7,7 +7,6 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from celery.concurrency import solo
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.brokers.broker import Broker, RedisBroker, broker_of, refuse_broker
@@ -131,7 +130,6 @@ class Parts:
         recorder = recorder_for(c, settings, self.feeds, self.chooser)
         self.recorders = () if recorder is None else (recorder,)
 
-        self.is_solo = isinstance(c.pool, solo.TaskPool)
         self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders, self.wake_up.held)
         self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)

@@ -136,7 +136,7 @@ class Session:
         self._dispatcher = Dispatcher(
             choice, self._reports, self._source, self._launcher, self._after_turn
         )
-        if not parts.is_solo:  # there tasks run within a turn
+        if not pool.is_solo:  # there tasks run within a turn
             parts.wake_up.handlers.take()
         parts.wake_up.listen(lambda until: self.consumer.is_over or self._dispatcher.run(until))
 

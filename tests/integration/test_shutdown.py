@@ -118,6 +118,21 @@ def test_cold_shutdown(
     assert left(space, *QUEUES) == back
 
 
+@pytest.mark.parametrize("pool", ["solo"])
+def test_cold_shutdown_acknowledges_nothing_that_it_breaks_off(
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, pool: str
+) -> None:
+    worker = start_worker(rabbitmq_space, app="tests.apps.once", pool=pool, queues=["a"])
+    held = publish(rabbitmq_space.url, {"a": 1}, "after", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+
+    worker.sigquit()
+
+    worker.wait()
+    wait_equal(lambda: ready(rabbitmq_space, "a"), 1)
+    assert not worker.records.finished.times(held)
+
+
 @pytest.mark.parametrize(
     "space", ["rabbitmq", pytest.param("redis", marks=pytest.mark.wide)], indirect=True
 )

@@ -15,8 +15,9 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
 from billiard.einfo import ExceptionInfo
+from celery.concurrency import solo
 from celery.concurrency import thread as threads
-from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import Terminated, TimeLimitExceeded, WorkerLostError, WorkerTerminate
 
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.launch.requests import ShortWay
@@ -66,6 +67,9 @@ class ObservedPool:
         way: into the pool.
         watches: told of what was broken off.
         quiet: within it, ends of requests start nothing.
+
+    Attributes:
+        is_solo: whether tasks run in the main process, one within another's turn.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class ObservedPool:
         quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._observed = pool
+        self.is_solo = isinstance(pool, solo.TaskPool)
         self._in_flight = in_flight
         self._apply = way.apply
         self._waits = way.waits
@@ -99,6 +104,16 @@ class ObservedPool:
         """As the pool's own, but what runs is let be."""
         with self._quiet():
             shrink(self._observed, n)
+
+    def terminate_job(self, pid: int, signal: Any = None) -> None:
+        """As the pool's own. Solo's raises that it cannot, amid the task: that would have failed.
+
+        Raises:
+            WorkerTerminate: it is a solo pool, where the worker ends amid the task.
+        """
+        if self.is_solo:
+            raise WorkerTerminate(1)
+        self._observed.terminate_job(pid, signal)
 
     def apply_async(
         self,
