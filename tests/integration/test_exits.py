@@ -2,6 +2,7 @@
 
 In Celery's own worker a prefork task has failed; in a solo pool the worker may end, and elsewhere a
 late acknowledgement is never made. So it is of MemoryError, which may end a prefork worker as well.
+Celery's own kinds of SystemExit end a solo worker, and are in other pools as any other.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tests.waiting import wait_equal
 from tests.workers import StartWorker
 
 APP = """
+from celery.exceptions import WorkerShutdown, WorkerTerminate
 from tests.apps.once import *
 
 
@@ -26,6 +28,8 @@ def leaves(self, seq, name):
         "SystemExit": SystemExit(3),
         "KeyboardInterrupt": KeyboardInterrupt(),
         "MemoryError": MemoryError(),
+        "WorkerShutdown": WorkerShutdown(0),
+        "WorkerTerminate": WorkerTerminate(1),
     }[name]
 
 
@@ -51,7 +55,10 @@ def test_it_has_failed_and_the_worker_goes_on(
         rabbitmq_space, app=APP, pool=pool, concurrency=2, queues=["q"], conf=conf
     )
     url, ids = rabbitmq_space.url, []
-    for name in ("SystemExit", "KeyboardInterrupt", "MemoryError"):
+    kinds = ["SystemExit", "KeyboardInterrupt", "MemoryError"]
+    if pool != "solo":
+        kinds += ["WorkerShutdown", "WorkerTerminate"]
+    for name in kinds:
         for task in TASKS:
             ids += publish(url, {"q": 1}, task, [name]).all()
     others = publish(url, {"q": 5}, "plain").all()
@@ -61,4 +68,4 @@ def test_it_has_failed_and_the_worker_goes_on(
     assert "malformed" not in worker.log()
     assert worker.stop() == 0
     assert left(rabbitmq_space, "q") == 0
-    assert left(rabbitmq_space, "dead-letters") == (2 if pool == "prefork" else 3)
+    assert left(rabbitmq_space, "dead-letters") == len(kinds) - (pool == "prefork")

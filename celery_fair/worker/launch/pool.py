@@ -161,7 +161,7 @@ class ObservedPool:
                     remove(request)
 
         if error_callback and not self._observed.uses_semaphore:
-            target = _guarded(target, error_callback, request)
+            target = _guarded(target, error_callback, request, () if self.is_solo else SystemExit)
         try:
             job = self._apply(
                 target,
@@ -236,16 +236,22 @@ def _note(request: Any, callback: Callable[[Any], object], result: Any) -> None:
         request.reject(requeue=False)
 
 
-def _guarded(target: Any, error_callback: Any, request: Any) -> Any:
+def _guarded(target: Any, error_callback: Any, request: Any, leaves: Any) -> Any:
     """What prefork does: an error of Celery's own, around the task's code, ends the task alone.
 
     A malformed message can cause one. In a thread or greenlet the request would then never end;
     in the main process (solo) it would end the worker. Celery may fail to take note of it, too.
+
+    Arguments:
+        leaves: kinds of SystemExit that are to end the task as any other does. Celery's pools let
+            `WorkerShutdown` and `WorkerTerminate` by; in a thread, nobody ever hears of those.
     """
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return target(*args, **kwargs)
+        except leaves as exc:
+            raise SystemExit(*exc.args) from exc
         except Exception:  # noqa: BLE001 - handed on
             try:
                 error_callback(ExceptionInfo())
