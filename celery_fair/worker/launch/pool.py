@@ -163,7 +163,7 @@ class ObservedPool:
         if error_callback and not self._observed.uses_semaphore:
             target = _guarded(target, error_callback, request, () if self.is_solo else SystemExit)
         try:
-            job = self._apply(
+            return self._apply(
                 target,
                 args,
                 kwargs,
@@ -175,19 +175,17 @@ class ObservedPool:
         except BaseException:  # whatever ends the hand-over, the slot is free again; then re-raised
             remove(request)
             raise
-        return job
 
     def _watched(self, options: dict[str, Any]) -> dict[str, Any]:
         """Options with which we hear which process, of a pool that has some, begins a request."""
         if not (self._watches and self._observed.uses_semaphore):
             return options
-        accept = options.get("accept_callback")
+        accept = options["accept_callback"]
 
         def on_accept(pid: int, at: Any) -> None:
             for watch in self._watches:
                 watch.accepted(pid)
-            if accept is not None:
-                accept(pid, at)
+            accept(pid, at)
 
         return options | {"accept_callback": on_accept}
 

@@ -176,7 +176,7 @@ logger = logging.getLogger(__name__)
 
 
 class OnceRequest(Request):
-    """A request whose message goes to the dead letters if its process dies while it runs."""
+    """A request that is lost, or its message a dead letter, if its process dies while it runs."""
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
         feed = getattr(self.message, "feed", None)
@@ -186,6 +186,14 @@ class OnceRequest(Request):
             feed.dispositions.worker_lost(self.message)
             self.acknowledged = True
         return super().on_failure(exc_info, *args, **kwargs)
+
+    def cancel(self, pool: Any, *args: Any, **retry: Any) -> None:
+        """As Celery's, at a cold shutdown; but nobody tries it again, as Celery would say."""
+        super().cancel(pool, *args, **dict.fromkeys(retry, False))  # before Celery 5.6 none is told
+        if self.acknowledged:
+            lost = WorkerLostError("The worker was told to end at once.")
+            context = self._context  # type: ignore[attr-defined]
+            self.task.backend.mark_as_failure(self.id, lost, None, context, self.store_errors)
 
 
 @lru_cache(maxsize=1)
