@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
-from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
 
 
@@ -21,18 +20,6 @@ def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """Yield all that can be found out by starting nothing but `java -version`."""
     yield _java(environ)
     yield from map(_package, ("pyspark", "pandas", "pyarrow"))
-
-
-def started() -> Finding:
-    """Say whether a local session starts, and counts to 1000."""
-    from celery_fair.pipeline.session import Work, open_session
-
-    try:
-        session = open_session("local[1]", work=Work.LITTLE)  # which asks more of Java than much
-    except PipelineError as exc:
-        return Finding("session", False, str(exc))
-    counted = session.range(1000).count()
-    return Finding("session", counted == 1000, f"Spark {session.version} counted to {counted}")
 
 
 def _java(environ: Mapping[str, str]) -> Finding:

@@ -42,24 +42,20 @@ def pipeline() -> None:
 
 @click.command()
 @outcome("Print the findings as JSON.")
-@click.option("--start", is_flag=True, help="Start a Spark session too, and let it compute.")
-def doctor(start: bool) -> Outcome:
+def doctor() -> Outcome:
     """Say whether Spark can run here, and what to install if not.
 
     Looks for Java in JAVA_HOME, on PATH and in the usual places, for PySpark, pandas and PyArrow.
 
     \b
-    Examples:
+    Example:
       python -m celery_fair pipeline doctor
-      python -m celery_fair pipeline doctor --start
 
     Exit status: 0; 1 if something is missing.
     """
-    from celery_fair.pipeline.doctor import examined, started
+    from celery_fair.pipeline.doctor import examined
 
     found = list(examined())
-    if start and all(finding.good for finding in found):
-        found.append(started())
     lines = [f"{'ok' if good else 'wrong':<6} {topic:<8} {text}" for topic, good, text in found]
     lines.append(f"for spark-submit: {Path(__file__)}")
     document = [finding._asdict() for finding in found]
