@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.types import LongType
 
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
@@ -119,7 +118,7 @@ def records(number: int, size: int) -> pd.DataFrame:
     if number % 20 == 7:  # the record of a start that is not here
         starts = rows.index[rows["kind"] == "started"]
         rows = rows.drop(index=starts[len(starts) // 2]).reset_index(drop=True)
-    whole = [field.name for field in RECORD.fields if isinstance(field.dataType, LongType)]
+    whole = [name for name, kind in RECORD.items() if kind == "long"]
     kept = [name for name in whole if name in rows and name not in MICROSECONDS]
     return rows.astype(dict.fromkeys(kept, "Int64"))
 

@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.records import FIELDS, KINDS
-from celery_fair.pipeline.bronze import MICROSECONDS, RECORD
+from celery_fair.pipeline.bronze import MICROSECONDS, SCHEMA
 
 __all__ = ["on_duckdb", "on_spark"]
 
@@ -26,7 +26,7 @@ WORKER = ("node", "pid", "boot")
 
 def on_spark(spark: Any, logs: Path, out: Path) -> None:
     """Make the tables below `out`, as Parquet."""
-    read = spark.read.option("recursiveFileLookup", True).schema(RECORD)
+    read = spark.read.option("recursiveFileLookup", True).schema(SCHEMA)
     lines = read.json(str(logs), pathGlobFilter="*.jsonl")
     seconds = {name: F.col(name) / 1e6 for name in MICROSECONDS}
     found = lines.withColumns(seconds).dropDuplicates(list(IDENTITY))

@@ -15,52 +15,36 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from celery_fair.eventlog.records import FIELDS, KINDS, VERSION
 
-_TYPES: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "long": LongType(),
-    "double": DoubleType(),
-    "boolean": BooleanType(),
-    "map<string,double>": MapType(StringType(), DoubleType()),
-    "microseconds": DoubleType(),  # exact up to the year 2255, and seconds from bronze on
-}
-
-
-_KINDS_OF: Final = {
+RECORD: Final = {
     name: kind for fields in (FIELDS, *KINDS.values()) for name, (kind, _) in fields.items()
 }
-
-RECORD: Final = StructType([StructField(name, _TYPES[kind]) for name, kind in _KINDS_OF.items()])
 """Every field of every kind, once; a record has null in those that are not its kind's."""
 
-MICROSECONDS: Final = [name for name, kind in _KINDS_OF.items() if kind == "microseconds"]
+MICROSECONDS: Final = [name for name, kind in RECORD.items() if kind == "microseconds"]
 """The fields that are seconds in every table."""
+
+SCHEMA: Final = ", ".join(
+    # Doubles are exact up to the year 2255.
+    f"{name} {'double' if kind == 'microseconds' else kind}"
+    for name, kind in RECORD.items()
+)
 
 
 def in_seconds(record: Column) -> list[Column]:
     """Return a record's fields, whose times and durations are in microseconds."""
     return [
         (record[name] / 1e6 if name in MICROSECONDS else record[name]).alias(name)
-        for name in RECORD.names
+        for name in RECORD
     ]
 
 
 # Lines -------------------------------------------------------------------------
 
 
-EVENTS = StructType(RECORD.fields).add("file", "string").add("date", "date")
+EVENTS = f"{SCHEMA}, file string, date date"
 QUARANTINE = "file string, text string, reason string"
 
 TEXT_KEPT = 2000
@@ -73,7 +57,6 @@ _IDENTITY = ("v", "kind", "node", "pid", "boot", "at")
 
 def parsed(lines: DataFrame) -> DataFrame:
     """Lines (`value`, `file`) as `file`, `text`, the fields, and `wrong` if they are no record."""
-    schema = StructType([*RECORD.fields, StructField(_WRONG, StringType())])
     # JSON has no NaN, and a sum with one is none.
     options = {
         "mode": "PERMISSIVE",
@@ -83,7 +66,7 @@ def parsed(lines: DataFrame) -> DataFrame:
     # Who copies files through Windows ends lines its way, and may begin a file with a mark.
     text = F.btrim(F.make_valid_utf8("value"), F.lit("\r\ufeff")).alias("text")
     read = lines.select("file", text)
-    read = read.withColumn("record", F.from_json("text", schema, options))
+    read = read.withColumn("record", F.from_json("text", f"{SCHEMA}, {_WRONG} string", options))
     return read.select("file", "text", _wrong().alias("wrong"), *in_seconds(F.col("record")))
 
 
@@ -132,4 +115,4 @@ def sorted_out(lines: DataFrame) -> DataFrame:
     is_record = F.col("wrong").isNull()
     text = F.when(~is_record, F.substring("text", 1, TEXT_KEPT)).alias("text")
     table = F.when(is_record, "events").otherwise("quarantine").alias("table")
-    return lines.select(*RECORD.names, "file", date, text, "wrong", table)
+    return lines.select(*RECORD, "file", date, text, "wrong", table)

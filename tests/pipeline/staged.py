@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from celery_fair.pipeline.bronze import EVENTS, QUARANTINE, parsed, sorted_out
+from celery_fair.pipeline.bronze import QUARANTINE, RECORD, parsed, sorted_out
 from celery_fair.pipeline.gold.doubts import doubts
 from celery_fair.pipeline.numbering import NUMBERS, distinct, numbers, suspects
 from celery_fair.pipeline.silver.attempts import attempts
@@ -40,7 +40,7 @@ __all__ = [
 
 def events(lines: DataFrame) -> DataFrame:
     """Parsed lines as events, each id once."""
-    found = sorted_out(lines).where("table = 'events'").select(*EVENTS.names)
+    found = sorted_out(lines).where("table = 'events'").select(*RECORD, "file", "date")
     known = lines.sparkSession.createDataFrame([], NUMBERS)
     return distinct(found, suspects(numbers(found), known))
 
@@ -74,7 +74,7 @@ def bronze_of_lines(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
 
 def _once(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     found = sorted_out(_parsed(spark, lines)).where("table = 'events'")
-    return found.select(*EVENTS.names).localCheckpoint()
+    return found.select(*RECORD, "file", "date").localCheckpoint()
 
 
 def _parsed(spark: SparkSession, lines: Iterable[str]) -> DataFrame:

@@ -77,4 +77,4 @@ def _earlier(warehouse: Warehouse, keys: DataFrame, by: Sequence[str]) -> DataFr
         return None
     paths = [f"events/run={row['run']}/{row['name']}" for row in files]
     found = warehouse.read(paths, EVENTS).drop("run")
-    return found.join(keys, list(by), "left_semi").select(*EVENTS.names)
+    return found.join(keys, list(by), "left_semi").select(*found.columns)
