@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
-from celery_fair.pipeline.java import JAVA_NEEDED, LEAST_VERSION, candidates, listed
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.java import find_java
 
 
 class Finding(NamedTuple):
@@ -23,12 +24,11 @@ def examined(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
-    found = list(candidates(environ))
-    usable = [java for java in found if java.version >= LEAST_VERSION]
-    if usable:
-        java = usable[0]
-        return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
-    return Finding("java", False, f"no usable one; found: {listed(found)}; {JAVA_NEEDED}")
+    try:
+        java = find_java(environ)
+    except PipelineError as exc:
+        return Finding("java", False, str(exc))
+    return Finding("java", True, f"{java.version}, {java.home}, by {java.found}")
 
 
 def _package(name: str) -> Finding:

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
@@ -24,9 +24,11 @@ from stat import S_IWGRP, S_IWOTH
 from time import time
 from typing import NamedTuple
 
-LEAST_VERSION = 17
-JAVA_NEEDED = (
-    f"Spark needs Java {LEAST_VERSION} or newer; on Debian and Ubuntu: "
+from celery_fair.pipeline.errors import PipelineError
+
+_LEAST_VERSION = 17
+_NEEDED = (
+    f"Spark needs Java {_LEAST_VERSION} or newer; on Debian and Ubuntu: "
     "sudo apt-get install --no-install-recommends openjdk-17-jre-headless; "
     "elsewhere install one and set JAVA_HOME to its folder"
 )
@@ -44,20 +46,24 @@ class Java(NamedTuple):
     found: str  # where
 
 
-def find_java(environ: Mapping[str, str]) -> Java | None:
-    """Return the first candidate that is new enough."""
-    usable = (java for java in candidates(environ) if java.version >= LEAST_VERSION)
-    return next(usable, None)
+def find_java(environ: Mapping[str, str]) -> Java:
+    """Return the first candidate that is new enough.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    older = []
+    for java in candidates(environ):
+        if java.version >= _LEAST_VERSION:
+            return java
+        older.append(f"{java.version} ({java.home})")
+    found = ", ".join(older) or "none"
+    raise PipelineError(f"no usable Java; found: {found}. {_NEEDED}")
 
 
 def candidates(environ: Mapping[str, str]) -> Iterator[Java]:
     """Yield every Java that runs, the preferred first."""
     return filter(None, (_java(*place) for place in _programs(environ)))
-
-
-def listed(found: Iterable[Java]) -> str:
-    """Return what was found, in words."""
-    return ", ".join(f"{java.version} ({java.home})" for java in found) or "none"
 
 
 def _java(program: Path, found: str) -> Java | None:

@@ -14,13 +14,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, TextIO
 
 from celery_fair.pipeline.errors import PipelineError, root_cause
-from celery_fair.pipeline.java import (
-    JAVA_NEEDED,
-    archive_options,
-    candidates,
-    find_java,
-    listed,
-)
+from celery_fair.pipeline.java import archive_options, find_java
 from celery_fair.pipeline.log_files import files_below
 
 if TYPE_CHECKING:
@@ -123,7 +117,9 @@ def open_session(
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = {**_ALWAYS, **(options or {})}
     if not submitted:
-        _prepare_java()
+        os.environ["JAVA_HOME"] = find_java(os.environ).home
+        # Else the workers of another Python than the driver's would be started.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings = {"spark.driver.memory": memory, **settings}
         master = master or "local[*]"
         if master.startswith("local"):
@@ -158,16 +154,6 @@ def work_below(folder: Path, bounds: tuple[int, int], since: float | None = None
         if size > bounds[1]:
             return Work.MUCH
     return Work.LITTLE if size <= bounds[0] else Work.SOME
-
-
-def _prepare_java() -> None:
-    found = find_java(os.environ)
-    if found is None:
-        seen = listed(candidates(os.environ))
-        raise PipelineError(f"no usable Java; found: {seen}. {JAVA_NEEDED}")
-    os.environ["JAVA_HOME"] = found.home
-    # Else the workers of another Python than the driver's would be started.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _started(master: str | None, settings: dict[str, str], silenced: bool) -> "SparkSession":

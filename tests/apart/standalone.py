@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from celery_fair.pipeline.java import JAVA_NEEDED, find_java
+from celery_fair.pipeline.java import find_java
 from tests.ports import free_port
 from tests.processes import ROOT, Process
 from tests.waiting import wait_for
@@ -37,14 +37,11 @@ def environment(conf: Path | None = None) -> dict[str, str]:
     Arguments:
         conf: the folder of Spark's settings; None: Spark's own defaults.
     """
-    java = find_java(os.environ)
-    if java is None:
-        raise RuntimeError(JAVA_NEEDED)
     return (
         os.environ
         | ({} if conf is None else {"SPARK_CONF_DIR": str(conf)})
         | {
-            "JAVA_HOME": java.home,
+            "JAVA_HOME": find_java(os.environ).home,
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",

@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
-from celery_fair.pipeline.java import JAVA_NEEDED, find_java
+from celery_fair.pipeline.errors import PipelineError
+from celery_fair.pipeline.java import find_java
 from tests.pipeline.lent_java import borrowed_java
 from tests.pipeline.planted import Logs, Process
 
@@ -44,8 +45,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The run's session; see `celery_fair.pipeline.session`."""
-    if find_java(os.environ) is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(JAVA_NEEDED)
+    try:
+        find_java(os.environ)
+    except PipelineError as exc:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(str(exc))
     from celery_fair.pipeline.session import _LOCAL, Work, open_session
 
     scratch = tmp_path_factory.mktemp("spark")

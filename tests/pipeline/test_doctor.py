@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from celery_fair.cli import fair
 from celery_fair.pipeline import doctor, java
 from celery_fair.pipeline.doctor import examined
+from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.java import Java, candidates, find_java
 from tests.pipeline.planted import pretend_warehouse
 
@@ -69,7 +70,8 @@ def test_a_shim_knows_the_home_that_it_starts(tmp_path: Path) -> None:
     environ = {"PATH": str(shim.parent)}
     assert find_java(environ) == Java(str(home), 21, "PATH")
     shim.write_text("#!/bin/sh\necho 'version \"21\"' >&2\n")
-    assert find_java(environ) is None
+    with pytest.raises(PipelineError, match="found: none"):
+        find_java(environ)
 
 
 @pytest.mark.wide
