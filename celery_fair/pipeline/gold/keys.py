@@ -19,10 +19,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from celery_fair.pipeline.silver.queues import news
+
 TOP = 1000
 """Keys that have a row."""
 
-_NAMES = ("weight", "weights", "cap", "caps", "rate", "rates")
+_FIELDS = ("key_weight", "key_weights", "key_cap", "key_caps", "key_rate", "key_rates")
 _EVER = 1e18
 """Seconds since 1970, after everything."""
 
@@ -119,26 +121,12 @@ def _own(of_key: str, usual: str, without: float) -> Column:
 def _known(settings: DataFrame) -> DataFrame:
     """What each queue's keys had, from when until when."""
     by_time = Window.partitionBy("queue").orderBy("since")
-    fields = [f"key_{name}" for name in _NAMES]
-    said = F.to_json(F.struct(*(_comparable(name) for name in fields)))
-    return (
-        settings.where("key_weight is not null")
-        .withColumn("said", said)
-        .withColumn("before", F.lag("said").over(by_time))
-        .where("before is null or before <> said")
-        .select(
-            F.col("queue").alias("of_queue"),
-            F.when(F.col("before").isNull(), -_EVER).otherwise(F.col("since")).alias("said_since"),
-            F.coalesce(F.lead("since").over(by_time), F.lit(_EVER)).alias("said_until"),
-            *fields,
-        )
+    return news(settings.where("key_weight is not null"), _FIELDS, by_time).select(
+        F.col("queue").alias("of_queue"),
+        F.when(F.col("before").isNull(), -_EVER).otherwise(F.col("since")).alias("said_since"),
+        F.coalesce(F.lead("since").over(by_time), F.lit(_EVER)).alias("said_until"),
+        *_FIELDS,
     )
-
-
-def _comparable(name: str) -> Column:
-    if name.endswith("s"):  # maps cannot be compared
-        return F.array_sort(F.map_entries(name)).alias(name)
-    return F.col(name)
 
 
 # The most of them -------------------------------------------------------------

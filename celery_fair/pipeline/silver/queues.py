@@ -14,9 +14,10 @@ Each `settings` record holds likewise. One that says the same again, as is done 
 nothing.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from celery_fair.eventlog.records import KINDS
@@ -66,15 +67,8 @@ def settings(events: DataFrame) -> DataFrame:
     said = events.where("kind = 'settings' and queue is not null")
     by_queue = Window.partitionBy(*_WORKER, "queue").orderBy("at", "seq")
     ends = events.groupBy(*_WORKER).agg(F.max("at").alias("last_at"))
-    # Maps cannot be compared, but what they are written as can.
-    comparable = (
-        F.to_json(F.array_sort(F.map_entries(name))) if name in _MAPS else F.col(name)
-        for name in SETTINGS
-    )
     return (
-        said.withColumn("said", F.to_json(F.struct(*comparable)))
-        .withColumn("before", F.lag("said").over(by_queue))
-        .where("before is null or before <> said")
+        news(said, SETTINGS, by_queue)
         .withColumn("until", F.lead("at").over(by_queue))
         .join(ends, list(_WORKER))
         .select(
@@ -84,4 +78,18 @@ def settings(events: DataFrame) -> DataFrame:
             F.coalesce("until", "last_at").alias("until"),
             *SETTINGS,
         )
+    )
+
+
+def news(records: DataFrame, fields: Sequence[str], in_order: WindowSpec) -> DataFrame:
+    """Records that say something else than the one before; `before` is null in the first."""
+    # Maps cannot be compared, but what they are written as can.
+    comparable = (
+        F.array_sort(F.map_entries(name)).alias(name) if name in _MAPS else F.col(name)
+        for name in fields
+    )
+    return (
+        records.withColumn("said", F.to_json(F.struct(*comparable)))
+        .withColumn("before", F.lag("said").over(in_order))
+        .where("before is null or before <> said")
     )
