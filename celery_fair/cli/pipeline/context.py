@@ -15,6 +15,7 @@ from celery_fair.cli.options import (
     FOLDER,
     NUMBER,
     SECONDS,
+    Outcome,
     conclude,
     json_option,
     table,
@@ -261,3 +262,9 @@ def laid_out(rows: Iterable[Row], text: str, empty: str) -> list[str]:
     """
     heads, names = zip(*columns(text), strict=True)
     return list(table(heads, ([cell(row, name) for name in names] for row in rows), empty))
+
+
+def tabled(frame: "DataFrame", text: str, empty: str) -> Outcome:
+    """Return the rows of a frame, which are few; for a reader as `laid_out`."""
+    rows = collected(frame)
+    return Outcome(rows, laid_out(rows, text, empty))

@@ -5,13 +5,7 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import Outcome
-from celery_fair.cli.pipeline.context import (
-    Context,
-    by_key_option,
-    collected,
-    laid_out,
-    on_warehouse,
-)
+from celery_fair.cli.pipeline.context import Context, by_key_option, on_warehouse, tabled
 from celery_fair.pipeline.errors import PipelineError
 
 _LIMIT = 10_000
@@ -81,6 +75,5 @@ def whatif(context: Context, warehouse: Path, texts: tuple[str, ...], by: str) -
         rows, of = most.limit(_KEYS * len(scenarios)), "queue, key"
     else:
         rows = rows.orderBy("queue", in_order).limit(_LIMIT)
-    found = collected(rows)
     columns = f"scenario, {of}, started, mean, p50, p95, p99, longest"
-    return Outcome(found, laid_out(found, columns, "no message of the trace has a key"))
+    return tabled(rows, columns, "no message of the trace has a key")

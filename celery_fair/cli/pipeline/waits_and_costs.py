@@ -2,21 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from celery_fair.cli.options import NEW_FILE, Outcome
-from celery_fair.cli.pipeline.context import (
-    Context,
-    by_key_option,
-    collected,
-    laid_out,
-    on_warehouse,
-)
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from celery_fair.cli.pipeline.context import Context, by_key_option, on_warehouse, tabled
 
 _WAITS = "queue, started, p50, p95, p99, longest, broker_p95, worker_p95, skewed"
 _WAITS_BY_KEY = _WAITS.replace("queue", "queue, key")
@@ -67,11 +57,11 @@ def waits(context: Context, warehouse: Path, by: str, first: bool) -> Outcome:
         make = gold.first_waits_by_key if first else gold.waits_by_key
         made = publish(known, context.say, make)
         made = made.orderBy("queue", made.started.desc(), "key")
-        return _tabled(made, _WAITS_BY_KEY, "no task that has a key was started")
+        return tabled(made, _WAITS_BY_KEY, "no task that has a key was started")
     made = publish(known, context.say, gold.first_waits if first else gold.waits)
     made = made.orderBy("queue").limit(_LIMIT)
     of = " of a queue that is shared by key" if first else ""
-    return _tabled(made, _WAITS, f"no task{of} was started")
+    return tabled(made, _WAITS, f"no task{of} was started")
 
 
 @click.command()
@@ -120,10 +110,4 @@ def costs(context: Context, warehouse: Path, export: Path | None, by: str) -> Ou
             context.say(f"writing {export}")
             with whole_file(export) as file:
                 file.write(json.dumps(gold.model(made), indent=1))
-    return _tabled(made.orderBy(desc("seconds"), *order).limit(_LIMIT), columns, none)
-
-
-def _tabled(frame: "DataFrame", columns: str, empty: str) -> Outcome:
-    """Return the rows of a frame, and these columns of them for a reader."""
-    rows = collected(frame)
-    return Outcome(rows, laid_out(rows, columns, empty))
+    return tabled(made.orderBy(desc("seconds"), *order).limit(_LIMIT), columns, none)
