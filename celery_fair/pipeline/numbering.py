@@ -26,19 +26,6 @@ def numbers(found: DataFrame) -> DataFrame:
     )
 
 
-def _place() -> tuple[Column, Column]:
-    """Word and bit of an event.
-
-    What declares a process dead has no number, and so words of its own. It may be said twice, and
-    not of the same.
-    """
-    said = F.xxhash64("at", "last", "dropped").bitwiseAND((1 << 48) - 1)
-    number = F.when(is_dead(), said).otherwise(F.col("seq"))
-    word = F.shiftright(number, 6)
-    bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
-    return word, bit
-
-
 def is_dead() -> Column:
     """Whether a record says of a process that it is dead: another one has written that."""
     return F.coalesce(F.col("state") == "dead", F.lit(False))
@@ -69,5 +56,12 @@ def distinct(found: DataFrame, suspected: DataFrame) -> DataFrame:
 
 
 def _placed(found: DataFrame) -> DataFrame:
-    word, bit = _place()
-    return found.withColumns({"word": word, "bit": bit})
+    """Events with the word and the bit of each.
+
+    What declares a process dead has no number, and so words of its own. It may be said twice, and
+    not of the same.
+    """
+    said = F.xxhash64("at", "last", "dropped").bitwiseAND((1 << 48) - 1)
+    number = F.when(is_dead(), said).otherwise(F.col("seq"))
+    bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(63).cast("int"))
+    return found.withColumns({"word": F.shiftright(number, 6), "bit": bit})
