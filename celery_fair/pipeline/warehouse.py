@@ -78,11 +78,6 @@ class Pointer:
         """Those of all tables."""
         return {folder for folders in self.tables.values() for folder in folders}
 
-    def with_table(self, table: str, folders: list[str], schema: str) -> "Pointer":
-        """Return a pointer in which `table` consists of other folders; the number stays."""
-        tables, schemas = {**self.tables, table: folders}, {**self.schemas, table: schema}
-        return Pointer(self.version, tables, schemas)
-
 
 def read_pointer(root: Path) -> Pointer:
     """Return the present version; an empty one where nothing has been published.
@@ -210,7 +205,9 @@ class Warehouse:
     def _consists(
         self, table: str, others: list[str], folder: str, schema: "StructType | str"
     ) -> "DataFrame":
-        self.pointer = self.pointer.with_table(table, [*others, folder], _ddl(schema))
+        tables = {**self.pointer.tables, table: [*others, folder]}
+        schemas = {**self.pointer.schemas, table: _ddl(schema)}
+        self.pointer = replace(self.pointer, tables=tables, schemas=schemas)
         return self.read([folder], schema).drop("run")
 
     def split(self, rows: "DataFrame", by: str, tables: Sequence[str]) -> dict[str, str]:
