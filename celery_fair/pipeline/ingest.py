@@ -28,17 +28,7 @@ from celery_fair.pipeline.reading import (
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
-from celery_fair.pipeline.silver.unread import (
-    UNREAD,
-    UNREADABLE,
-    files_there,
-    packed,
-    path_of,
-    unlisted,
-    unread,
-    unreadable,
-    without_process,
-)
+from celery_fair.pipeline.silver.unread import packed, path_of, renew_unread
 from celery_fair.pipeline.warehouse import Warehouse
 
 _TRIES = 3
@@ -208,16 +198,7 @@ class _Ingest:
         torn = warehouse.table("quarantine")
         processes = warehouse.replace("processes", processes_of(warehouse.table("lives"), torn))
         done.unset_clocks = _unset_clocks(processes)
-        # Whose logs, and which files, were not read, or not as a whole.
-        before = warehouse.known("unread", UNREAD)
-        there = files_there(self._logs)
-        warehouse.replace("unread", unread(self._spark, there, processes, before))
-        odd = without_process(there)
-        found = self._spark.createDataFrame([], UNREADABLE)
-        if odd or not torn.isEmpty():
-            read = warehouse.table("files")
-            found = unreadable(torn, read).unionByName(unlisted(self._spark, odd, read))
-        warehouse.replace("unreadable", found)
+        renew_unread(warehouse, self._logs)
 
 
 def _sizes(files: DataFrame) -> dict[str, int]:

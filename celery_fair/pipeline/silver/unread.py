@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from celery_fair.eventlog.log_file import FileName
 from celery_fair.eventlog.packer import DIGITS, HOUR, PACKED
 from celery_fair.pipeline.log_files import log_files
+from celery_fair.pipeline.warehouse import Warehouse
 
 _ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -48,6 +49,20 @@ CANNOT_BE_NAMED = r"/[^/]*:[^/]*$"
 """A file's path if Hadoop takes the first part of its name for a scheme."""
 
 _OF_PACK = rf"/([0-9]+)-[0-9a-f]+{PACKED.replace('.', '[.]')}$"
+
+
+def renew_unread(warehouse: Warehouse, logs: Path) -> None:
+    """Bring the tables up to date of whose logs, and which files, were not read as a whole."""
+    spark, there = warehouse.spark, files_there(logs)
+    processes, torn = warehouse.table("processes"), warehouse.table("quarantine")
+    before = warehouse.known("unread", UNREAD)
+    warehouse.replace("unread", unread(spark, there, processes, before))
+    odd = without_process(there)
+    found = spark.createDataFrame([], UNREADABLE)
+    if odd or not torn.isEmpty():
+        read = warehouse.table("files")
+        found = unreadable(torn, read).unionByName(unlisted(spark, odd, read))
+    warehouse.replace("unreadable", found)
 
 
 # Processes --------------------------------------------------------------------
