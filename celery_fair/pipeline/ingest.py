@@ -16,15 +16,7 @@ from celery_fair.eventlog.packer import PACKED
 from celery_fair.pipeline.bronze import EVENTS, QUARANTINE
 from celery_fair.pipeline.errors import PipelineError
 from celery_fair.pipeline.numbering import NUMBERS, distinct, numbers, suspects
-from celery_fair.pipeline.reading import (
-    broken,
-    check,
-    is_broken,
-    open_copies,
-    reads,
-    sealed_files,
-    split,
-)
+from celery_fair.pipeline.reading import check, open_copies, sealed_files, staged
 from celery_fair.pipeline.silver.clocks import is_true
 from celery_fair.pipeline.silver.processes import processes_of
 from celery_fair.pipeline.silver.renewal import renew_attempts, renew_by_process
@@ -125,7 +117,7 @@ class _Ingest:
             warehouse.discard()
             return done
         self._say(f"reading {done.files} new files and {done.open_files} open ones")
-        folders = self._read(list(sizes))
+        folders, done.broken = staged(warehouse, list(sizes), self._copies, self._say)
         self._quarantine(folders.get("quarantine"), files)
         self._silver(self._events(folders.get("events")))
         for table in filter(warehouse.has, _GROWING):
@@ -133,18 +125,6 @@ class _Ingest:
         return done
 
     # Bronze -----------------------------------------------------------------------
-
-    def _read(self, paths: list[str]) -> dict[str, str]:
-        """Write what the lines of files are; return the folders of both tables."""
-        try:
-            return split(self._warehouse, paths, self._copies)
-        except Exception as exc:  # Spark's errors have no common class; others are re-raised
-            if not is_broken(str(exc)):
-                raise
-        self._say("a compressed file is cut short or broken: looking for all that are")
-        compressed = sorted(path for path in paths if not path.endswith(".jsonl"))
-        self._done.broken = broken(compressed, lambda some: reads(self._spark, some))
-        return split(self._warehouse, paths, self._copies, self._done.broken)
 
     def _quarantine(self, folder: str | None, files: DataFrame) -> None:
         warehouse, done = self._warehouse, self._done

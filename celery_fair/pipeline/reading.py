@@ -73,10 +73,28 @@ def _listed(spark: SparkSession, logs: Path) -> DataFrame:
     return named.selectExpr("path as file", "length as size", "modificationTime as changed")
 
 
-def split(
+def staged(
+    warehouse: Warehouse, paths: list[str], copies: list[Path], say: Callable[[str], None]
+) -> tuple[dict[str, str], list[str]]:
+    """Write what the lines of files are, of those that break off up to there.
+
+    Returns:
+        The folders of both tables, see `Warehouse.split`, and the files that break off.
+    """
+    try:
+        return _split(warehouse, paths, copies), []
+    except Exception as exc:  # Spark's errors have no common class; others are re-raised
+        if not is_broken(str(exc)):
+            raise
+    say("a compressed file is cut short or broken: looking for all that are")
+    compressed = sorted(path for path in paths if not path.endswith(".jsonl"))
+    found = broken(compressed, lambda some: _reads(warehouse.spark, some))
+    return _split(warehouse, paths, copies, found), found
+
+
+def _split(
     warehouse: Warehouse, paths: list[str], copies: list[Path], broken_off: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Read files, those that break off up to there; see `Warehouse.split`."""
     spark = warehouse.spark
     staged = parsed(_lines(spark, [path for path in paths if path not in broken_off]))
     if copies:
@@ -121,7 +139,7 @@ def broken(paths: Sequence[str], whole: Callable[[Sequence[str]], bool]) -> list
     return [*broken(paths[:half], whole), *broken(paths[half:], whole)]
 
 
-def reads(spark: SparkSession, paths: Sequence[str]) -> bool:
+def _reads(spark: SparkSession, paths: Sequence[str]) -> bool:
     """Whether Spark reads files to their ends."""
     try:
         _lines(spark, paths).select("value").write.format("noop").mode("overwrite").save()
