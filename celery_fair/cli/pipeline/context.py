@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from celery_fair.cli.options import (
-    FOLDER,
-    NUMBER,
-    SECONDS,
-    Outcome,
-    conclude,
-    json_option,
-    table,
-)
+from celery_fair.cli.options import FOLDER, NUMBER, SECONDS, Outcome, conclude, json_option, table
 from celery_fair.pipeline.cells import cell, columns
 
 if TYPE_CHECKING:

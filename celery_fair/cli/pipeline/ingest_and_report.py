@@ -7,12 +7,7 @@ from pathlib import Path
 import click
 
 from celery_fair.cli.options import FOLDER, INTERVAL, NEW_FILE, Outcome
-from celery_fair.cli.pipeline.context import (
-    Context,
-    on_warehouse,
-    premises,
-    with_spark,
-)
+from celery_fair.cli.pipeline.context import Context, on_warehouse, premises, with_spark
 from celery_fair.eventlog import Policy, sweep
 from celery_fair.eventlog.log_file import OPEN
 from celery_fair.operate.text import escaped

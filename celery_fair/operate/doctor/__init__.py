@@ -38,11 +38,7 @@ from celery_fair.operate.doctor.app_checks import app_findings
 from celery_fair.operate.doctor.findings import Finding, ok, weak, wrong
 from celery_fair.operate.doctor.redis_checks import redis_findings
 from celery_fair.operate.doctor.sqs_checks import sqs_findings
-from celery_fair.operate.doctor.store_checks import (
-    group_finding,
-    key_findings,
-    ledger_findings,
-)
+from celery_fair.operate.doctor.store_checks import group_finding, key_findings, ledger_findings
 from celery_fair.operate.doctor.stranded import stranded
 from celery_fair.operate.doctor.worker_checks import worker_findings
 from celery_fair.operate.errors import OperateError
