@@ -15,7 +15,7 @@ import pytest
 
 from celery_fair.cli.demo import demonstration
 from celery_fair.cli.demo.demonstration import demonstrate, figures, verdict
-from celery_fair.cli.demo.scenario import NEWSLETTER_TAKES, Record, Run, Scenario
+from celery_fair.cli.demo.scenario import BULK, TAKES, Record, Run, Scenario
 from celery_fair.cli.demo.worker import TraceWriter, new_records
 from tests.demo.demonstration import CELERY, both, set_up, waiting
 from tests.documentation.commands import ROOT
@@ -48,7 +48,7 @@ def test_newsletters_last_to_the_end(seconds: float, slots: int) -> None:
     times = scenario.times
     assert times == sorted(times)
     assert 0.2 < times[0] <= times[-1] < seconds + 0.15
-    assert scenario.newsletters >= 2 * slots * times[-1] / NEWSLETTER_TAKES
+    assert scenario.newsletters >= 2 * slots * times[-1] / TAKES[BULK]
 
 
 def test_trace_hands_on_whole_records_only(tmp_path: Path) -> None:

@@ -6,15 +6,7 @@ from typing import Any
 
 import click
 
-from celery_fair.cli.demo.scenario import (
-    BULK,
-    INTERACTIVE,
-    MAIL_TAKES,
-    NEWSLETTER_TAKES,
-    QUANTA,
-    Run,
-    Waits,
-)
+from celery_fair.cli.demo.scenario import BULK, INTERACTIVE, QUANTA, TAKES, Run, Waits
 from celery_fair.cli.demo.worker import Setup, watched
 from celery_fair.cli.options import Rows, aligned
 
@@ -86,9 +78,9 @@ def introduction(setup: Setup) -> str:
     return (
         f"Two workers on {setup.broker}, one after the other: pool {setup.pool}, {count} tasks at"
         f" once, else Celery's defaults (prefetch multiplier {_PREFETCHED}). Queue {BULK!r} has a"
-        f" backlog of newsletters, {NEWSLETTER_TAKES:g} s each; into queue {INTERACTIVE!r}"
-        f" comes a password mail now and then, {MAIL_TAKES:g} s each, for {seconds:g} s. Both"
-        f" workers get the same messages at the same times. The fair one has {by}. A wait is"
+        f" backlog of newsletters, {TAKES[BULK]:g} s each; into queue {INTERACTIVE!r}"
+        f" comes a password mail now and then, {TAKES[INTERACTIVE]:g} s each, for {seconds:g} s."
+        f" Both workers get the same messages at the same times. The fair one has {by}. A wait is"
         " measured from publishing to the start of the task."
     )
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 INTERACTIVE, BULK = "interactive", "bulk"
 QUANTA = {INTERACTIVE: 10, BULK: 1}  # with a bulk quantum of 4 it would be served four in a row
 
-MAIL_TAKES, NEWSLETTER_TAKES = 0.01, 0.2  # seconds
+TAKES = {INTERACTIVE: 0.01, BULK: 0.2}  # seconds
 _EVERY = 0.15  # seconds from one mail to the next, in the mean
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -45,7 +45,7 @@ class Scenario:
     @property
     def newsletters(self) -> int:
         """The backlog: twice what can be worked off, so that it lasts to the end."""
-        return 2 * self.slots * math.ceil((self.seconds + 1) / NEWSLETTER_TAKES)
+        return 2 * self.slots * math.ceil((self.seconds + 1) / TAKES[BULK])
 
     @property
     def times(self) -> list[float]:

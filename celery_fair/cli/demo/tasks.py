@@ -17,14 +17,7 @@ from celery import Celery
 from celery.signals import worker_init, worker_ready
 from kombu import Exchange, Queue
 
-from celery_fair.cli.demo.scenario import (
-    BULK,
-    INTERACTIVE,
-    MAIL_TAKES,
-    NEWSLETTER_TAKES,
-    QUANTA,
-    Scenario,
-)
+from celery_fair.cli.demo.scenario import BULK, INTERACTIVE, QUANTA, TAKES, Scenario
 from celery_fair.cli.demo.worker import ORDER_VARIABLE, TraceWriter
 
 _UNUSED_QUEUE_LIVES = 3600  # seconds; RabbitMQ then deletes it, should nobody else have done so
@@ -69,14 +62,14 @@ if order.fair:
 def send_newsletter(number: int) -> None:
     """Wait for a mail server, as it were."""
     trace.write(True, number)
-    sleep(NEWSLETTER_TAKES)
+    sleep(TAKES[BULK])
 
 
 @app.task(name="send_password")
 def send_password(number: int) -> None:
     """Do the same for a shorter time."""
     trace.write(True, number)
-    sleep(MAIL_TAKES)
+    sleep(TAKES[INTERACTIVE])
 
 
 def publish(task: Any, queue: str, number: int) -> None:
