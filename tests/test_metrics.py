@@ -377,7 +377,7 @@ def test_port_in_use(refused: Callable[..., str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         log = refused(conf={"fair_metrics": address})
-    assert f"fair_metrics: {address} is in use" in log
+    assert f"fair_metrics: cannot listen at {address}: Address already in use" in log
     assert "a port of its own" in log
 
 

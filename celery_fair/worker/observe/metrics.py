@@ -13,7 +13,6 @@ listening socket: then the port of a worker that was killed stays taken by what 
 child first of all closes it.
 """
 
-import errno
 import logging
 import os
 import socket
@@ -68,7 +67,10 @@ class MetricsServer(ThreadingHTTPServer):
         try:
             super().__init__(address, handler)
         except OSError as exc:
-            raise ImproperlyConfigured(_refusal(address, exc)) from exc
+            raise ImproperlyConfigured(
+                f"fair_metrics: cannot listen at {address}: {exc.strerror or exc}; each worker of a"
+                " machine needs a port of its own"
+            ) from exc
         os.register_at_fork(after_in_child=self.socket.close)
         self._thread: Thread | None = None
 
@@ -92,15 +94,6 @@ class MetricsServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is not worth a traceback on the worker's standard error."""
         logger.debug("No metrics for %s: %r", client_address, sys.exception())
-
-
-def _refusal(address: Address, exc: OSError) -> str:
-    if exc.errno == errno.EADDRINUSE:
-        return (
-            f"fair_metrics: {address} is in use, by another worker with the same setting or by"
-            " another program; give each worker of a machine a port of its own"
-        )
-    return f"fair_metrics: cannot listen at {address}: {exc.strerror or exc}"
 
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
