@@ -10,7 +10,7 @@ The event log's schema is written down in `celery_fair.eventlog.records`; here i
 """
 
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -72,12 +72,10 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 def _wrong() -> Column:
     record = F.col("record")
-    named = [record[name].isNotNull() for name in _IDENTITY]
+    complete = reduce(and_, (record[name].isNotNull() for name in _IDENTITY))
     dead = (record["kind"] == "process") & (record["state"] == "dead")
-    complete, at = F.lit(True), record["at"] / 1e6
+    at = record["at"] / 1e6
     other = f"of version %d, and this celery-fair reads {VERSION}"
-    for each in named:
-        complete &= each
     return (
         F.when(F.trim("text") == "", "empty")
         .when(~F.rtrim("text").startswith("{") | ~F.rtrim("text").endswith("}"), "torn or no JSON")
