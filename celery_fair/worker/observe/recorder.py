@@ -15,14 +15,8 @@ from threading import Event, Thread
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
+from celery import signals
 from celery.exceptions import ImproperlyConfigured, Terminated, TimeLimitExceeded
-from celery.signals import (
-    task_postrun,
-    task_prerun,
-    worker_process_init,
-    worker_process_shutdown,
-    worker_shutdown,
-)
 
 from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.payload import is_redelivered
@@ -32,18 +26,9 @@ from celery_fair.headers import FAIR_KEY, PUBLISHED
 from celery_fair.settings import Settings
 from celery_fair.tasks import NonRepeatableTask
 from celery_fair.worker.letters import message_dead_lettered
+from celery_fair.worker.observe import records
 from celery_fair.worker.observe.queue_settings import QueueSettings
 from celery_fair.worker.observe.queue_states import QueueStates
-from celery_fair.worker.observe.records import (
-    NOTE,
-    about,
-    costs_of,
-    finished,
-    key_of,
-    microseconds,
-    started,
-    whole,
-)
 from celery_fair.worker.queues.open_feeds import OpenFeeds
 
 logger = logging.getLogger(__name__)
@@ -91,12 +76,12 @@ class Recorder:
         self._is_written = True
         self._children: set[int] = set()
         for signal, receiver in (
-            (task_prerun, self._on_start),
-            (task_postrun, self._on_end),
+            (signals.task_prerun, self._on_start),
+            (signals.task_postrun, self._on_end),
             (message_dead_lettered, self._on_dead_letter),
-            (worker_process_init, self._on_process),
-            (worker_process_shutdown, self._on_process_end),
-            (worker_shutdown, self._on_worker_end),
+            (signals.worker_process_init, self._on_process),
+            (signals.worker_process_shutdown, self._on_process_end),
+            (signals.worker_shutdown, self._on_worker_end),
         ):
             signal.connect(receiver)
         self._life("boot")
@@ -131,7 +116,7 @@ class Recorder:
     def note(self, request: Any) -> None:
         """A request is about to be handed to the pool."""
         message = request.message
-        request.request_dict[NOTE] = (
+        request.request_dict[records.NOTE] = (
             message.feed.name,
             time_ns() // 1000 - int((monotonic() - message.arrived) * 1e6),
             is_redelivered(message),
@@ -143,10 +128,10 @@ class Recorder:
         """Write that a request's task may start; say whether that was possible."""
         fields = {
             "id": str(request.id),
-            "retries": whole(request.request_dict.get("retries")) or 0,
+            "retries": records.whole(request.request_dict.get("retries")) or 0,
             "task": str(request.task.name),
             "queue": request.message.feed.name,
-            "published": microseconds(request.request_dict.get(PUBLISHED)),
+            "published": records.microseconds(request.request_dict.get(PUBLISHED)),
         }
         written = self.log.keeps("admitted", fields)
         if written != self._is_written:
@@ -177,8 +162,7 @@ class Recorder:
 
     def broken_off(self, request: Any, exc: BaseException) -> None:
         """A request's process was stopped in its midst, or has died."""
-        note = request.request_dict[NOTE]
-        retries = whole(request.request_dict.get("retries")) or 0
+        note = request.request_dict[records.NOTE]
         runtime = int((monotonic() - request.message.begun_at) * 1e6)
         if isinstance(exc, TimeLimitExceeded):
             state, name = "FAILURE", "TimeLimitExceeded"
@@ -186,8 +170,9 @@ class Recorder:
             state, name = "REVOKED", "Terminated"
         else:  # a process that ends by itself may say so, by whichever exception
             state, name = "FAILURE", "WorkerLostError"
-        attempt = about(request.task.name, str(request.id), retries, note)
-        fields = finished(attempt, state, runtime, name)
+        retries = request.request_dict.get("retries")
+        attempt = records.about(request.task.name, str(request.id), retries, note)
+        fields = records.finished(attempt, state, runtime, name)
         self.log.write("finished", f'{fields},"broken_off":true')
 
     def _life(self, state: str) -> None:
@@ -199,10 +184,10 @@ class Recorder:
                 "parent": self.log.parent,
                 "concurrency": controller.concurrency,
                 "pool": controller.pool_cls.__module__.rpartition(".")[2],
-                "heartbeat": microseconds(_HEARTBEAT),
-                "rotate": microseconds(self.log.policy.rotate),
+                "heartbeat": records.microseconds(_HEARTBEAT),
+                "rotate": records.microseconds(self.log.policy.rotate),
                 "quanta": self.queues.quanta(),
-                "costs": costs_of(self._settings),
+                "costs": records.costs_of(self._settings),
                 "dropped": self.log.dropped,
                 "version": _VERSION,
             },
@@ -220,11 +205,11 @@ class Recorder:
             "rejected",
             {
                 "id": id_ if isinstance(id_, str) else None,
-                "retries": whole(known.get("retries")),
+                "retries": records.whole(known.get("retries")),
                 "task": name if isinstance(name, str) else None,
                 "queue": headers.get("x-fair-queue"),
-                "key": key_of(known.get(FAIR_KEY)),
-                "published": microseconds(known.get(PUBLISHED)),
+                "key": records.key_of(known.get(FAIR_KEY)),
+                "published": records.microseconds(known.get(PUBLISHED)),
                 "reason": headers.get("x-fair-reason"),
                 "may_have_started": bool(headers.get("x-fair-may-have-started")),
             },
@@ -254,7 +239,7 @@ class Recorder:
                 {
                     "state": "heartbeat",
                     "parent": self.log.parent,
-                    "heartbeat": microseconds(_HEARTBEAT),
+                    "heartbeat": records.microseconds(_HEARTBEAT),
                     "dropped": self.log.dropped,
                 },
             )
@@ -269,20 +254,19 @@ class Recorder:
 
     def _on_start(self, task: Any, task_id: str, **_: Any) -> None:
         request = task.request
-        note = vars(request).get(NOTE)
+        note = vars(request).get(records.NOTE)
         if note is None:  # called, not delivered
             return
-        published = microseconds(vars(request).get(PUBLISHED))
+        published = records.microseconds(vars(request).get(PUBLISHED))
         repeatable = not isinstance(task, NonRepeatableTask)
-        retries = whole(request.retries) or 0
-        attempt = about(task.name, str(task_id), retries, note)
-        key = key_of(vars(request).get(FAIR_KEY))
-        self.log.write("started", started(attempt, note, published, repeatable, key))
+        attempt = records.about(task.name, str(task_id), request.retries, note)
+        key = records.key_of(vars(request).get(FAIR_KEY))
+        self.log.write("started", records.started(attempt, note, published, repeatable, key))
         vars(request)[_BEGUN] = attempt, monotonic_ns()
 
     def _on_end(self, task: Any, state: Any, retval: Any, **_: Any) -> None:
         request = task.request
-        note = vars(request).get(NOTE)
+        note = vars(request).get(records.NOTE)
         if note is None:
             return
         failed = retval if isinstance(retval, BaseException) else None
@@ -293,7 +277,7 @@ class Recorder:
         attempt, since = vars(request)[_BEGUN]
         runtime = (monotonic_ns() - since) // 1000
         name = None if failed is None else type(failed).__name__
-        fields = finished(attempt, str(state), runtime, name)
+        fields = records.finished(attempt, str(state), runtime, name)
         self.log.write("finished", fields)
 
 

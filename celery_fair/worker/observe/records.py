@@ -19,11 +19,12 @@ Note = tuple[str, int, bool, str | None, float]
 """Queue, arrival in microseconds since 1970, redelivered, cost key, cost."""
 
 
-def about(task: str, id_: str, retries: int, note: Note) -> str:
+def about(task: str, id_: str, retries: Any, note: Note) -> str:
     """Return the fields that a start and its end have in common."""
     cost_key = note[3]
     return (
-        f'"id":{encode_basestring_ascii(id_)},"retries":{retries},{_place(task, note[0])},'
+        f'"id":{encode_basestring_ascii(id_)},"retries":{whole(retries) or 0},'
+        f"{_place(task, note[0])},"
         f'"cost_key":{"null" if cost_key is None else quoted(cost_key)}'
     )
 
