@@ -26,7 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from celery_fair.cli import fair
 from celery_fair.core.keys.sketch import OTHER
-from celery_fair.settings import Address, Settings
+from celery_fair.settings import Settings
+from celery_fair.settings.values import Address
 from celery_fair.worker.observe.figures import BOUNDS, Labels, Observed
 from celery_fair.worker.observe.metrics import MetricsServer
 from tests.apps.settings import CONSTANTS

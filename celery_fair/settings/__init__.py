@@ -12,6 +12,7 @@ from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.chooser import Targets, targets_of
 from celery_fair.core.targets import FLOOR
+from celery_fair.settings import values
 from celery_fair.settings.keys import (
     KeyedQueue,
     KeyLimits,
@@ -33,33 +34,11 @@ from celery_fair.settings.queues import (
     refuse_together,
 )
 from celery_fair.settings.table import from_conf, table
-from celery_fair.settings.values import (
-    REDIS_SCHEMES,
-    Address,
-    ByQueue,
-    Flag,
-    Listening,
-    Moment,
-    Positive,
-    Quantum,
-    QueueName,
-    RedisUrl,
-    Seconds,
-    SecondsOrNone,
-    Text,
-    Url,
-    choice,
-    function,
-    harmless,
-    number,
-    or_none,
-)
 
 if TYPE_CHECKING:
     from celery import Celery
 
 __all__ = [
-    "Address",
     "Cost",
     "CostKey",
     "KeyLimits",
@@ -86,11 +65,11 @@ def _cost(where: str, value: Any) -> Cost | Literal["runtime"] | None:
         return "runtime"
     if value == 1 and not isinstance(value, bool):
         return None
-    return function(f"1, 'runtime', {_SIGNATURE} number")(where, value)  # type: ignore[no-any-return]
+    return values.function(f"1, 'runtime', {_SIGNATURE} number")(where, value)  # type: ignore[no-any-return]
 
 
-_cost_key = or_none(function(f"{_SIGNATURE} text"))
-_floor = number(lambda value: 0 < value <= 0.1, "a number above 0 and up to 0.1")
+_cost_key = values.or_none(values.function(f"{_SIGNATURE} text"))
+_floor = values.number(lambda value: 0 < value <= 0.1, "a number above 0 and up to 0.1")
 
 
 @dataclass(frozen=True)
@@ -99,53 +78,53 @@ class Settings:
 
     queues: Annotated[Mapping[str, QueueOptions], given_options] = field(default_factory=dict)
     """Options by the queue's name: its share, window, class, leash, cap."""
-    default_quantum: Quantum = 1.0
+    default_quantum: values.Quantum = 1.0
     """The quantum of every queue that has none of its own."""
     cost: Annotated[Cost | Literal["runtime"] | None, _cost] = None
     """What a message costs: the same as any other, its run time, or what a callable says."""
     cost_key: Annotated[CostKey | None, _cost_key] = None
     """Which messages of a task take about the same time."""
-    cost_model: Text = None
+    cost_model: values.Text = None
     """A file from which a worker that has just started knows what messages take."""
     logical_queues: Annotated[Mapping[str, LogicalQueue], check_logical] = field(
         default_factory=dict
     )
     """Queues of one name to publishers, and of several priorities at the broker."""
-    policy: Annotated[str, choice("dwrr", "strict")] = "dwrr"
+    policy: Annotated[str, values.choice("dwrr", "strict")] = "dwrr"
     """Whether all queues share the worker, or those of a higher class go first."""
-    max_wait: SecondsOrNone = None
+    max_wait: values.SecondsOrNone = None
     """Seconds after which a message that waits is treated as one class higher."""
-    overload: Annotated[str, choice("importance", "proportion")] = "importance"
+    overload: Annotated[str, values.choice("importance", "proportion")] = "importance"
     """Whether the least important targets are missed first, or all in proportion."""
     floor: Annotated[float, _floor] = FLOOR
     """What a queue has of the worker at the least while others are urgent for their targets."""
-    leash_url: RedisUrl = field(default=None, repr=False)
+    leash_url: values.RedisUrl = field(default=None, repr=False)
     """The Redis that keeps the leashes of all workers together."""
-    metrics: Listening = None
+    metrics: values.Listening = None
     """Where the worker serves its figures to Prometheus."""
-    fast_path: Flag = True
+    fast_path: values.Flag = True
     """Whether the usual message takes a shorter way from the socket to the pool."""
-    ack_batch: Positive = 1
+    ack_batch: values.Positive = 1
     """How many messages are acknowledged together on that way, at the most."""
-    allow_untested_transport: Flag = False
+    allow_untested_transport: values.Flag = False
     """Whether a worker starts on a broker that this library is not tested with."""
-    dead_letters: QueueName = "dead-letters"
+    dead_letters: values.QueueName = "dead-letters"
     """The queue of the messages that must not start."""
-    ledger: Url = field(default=None, repr=False)
+    ledger: values.Url = field(default=None, repr=False)
     """The ledger in which the work of non-repeatable tasks is claimed before it starts."""
-    ledger_expiry: Seconds = 7 * 86400
+    ledger_expiry: values.Seconds = 7 * 86400
     """Seconds after which the ledger forgets a claim."""
-    ledger_since: Moment = None
+    ledger_since: values.Moment = None
     """Since when every worker has the ledger, so that a missing claim proves something."""
-    event_log: Text = None
+    event_log: values.Text = None
     """The folder of the event log."""
-    event_log_fsync: Annotated[str, choice("never", "seal", "always")] = "never"
+    event_log_fsync: Annotated[str, values.choice("never", "seal", "always")] = "never"
     """When a record is forced to the disk."""
-    event_log_rotate: Seconds = 60.0
+    event_log_rotate: values.Seconds = 60.0
     """Seconds after which a file of the event log is sealed."""
-    event_log_limit: Positive = 10 << 30
+    event_log_limit: values.Positive = 10 << 30
     """Bytes that the sealed files of one host may take."""
-    event_log_required: Flag = True
+    event_log_required: values.Flag = True
     """Whether a non-repeatable task waits while the event log cannot be written."""
     partitioned: Annotated[Mapping[str, PartitionedQueue], partitioned_queues] = field(
         default_factory=dict, metadata={"name": "partitions"}
@@ -153,13 +132,13 @@ class Settings:
     """Queues whose partitions a group of workers shares."""
     keys: Annotated[Mapping[str, KeyedQueue], keyed_queues] = field(default_factory=dict)
     """Queues that are shared fairly among the keys of their messages, such as tenants."""
-    key_store: RedisUrl = field(default=None, repr=False)
+    key_store: values.RedisUrl = field(default=None, repr=False)
     """The Redis that counts what keys run, and makes shares all workers', beside RabbitMQ."""
-    group_store: Url = field(default=None, repr=False)
+    group_store: values.Url = field(default=None, repr=False)
     """Where groups are kept."""
-    group_lease: Seconds = 60.0
+    group_lease: values.Seconds = 60.0
     """How long a worker that is not heard of keeps its partitions, in seconds."""
-    group_recovery: SecondsOrNone = 30.0
+    group_recovery: values.SecondsOrNone = 30.0
     """Seconds after which a worker that has lost its lease tries again."""
     leash_prefix: str = ""
     default_fetch: str = "push"
@@ -174,9 +153,9 @@ class Settings:
         """
         conf = app.conf
         _refuse_unknown(conf)
-        values = from_conf(cls, "fair_", conf)
-        each = cls(**values)
-        every = with_partitions(values.get("queues", {}), each.partitioned, each.logical_queues)
+        given = from_conf(cls, "fair_", conf)
+        each = cls(**given)
+        every = with_partitions(given.get("queues", {}), each.partitioned, each.logical_queues)
         every = with_keys(every, each.keys, each.partitioned, each.logical_queues)
         queues = _queues(every, each.default_quantum, each.logical_queues)
         _refuse_together(queues, each)
@@ -305,7 +284,7 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
 
 
 def _queues(
-    given: ByQueue, default_quantum: float, logical: Mapping[str, LogicalQueue]
+    given: values.ByQueue, default_quantum: float, logical: Mapping[str, LogicalQueue]
 ) -> dict[str, QueueOptions]:
     queues = {}
     for name, options in given.items():
@@ -321,13 +300,14 @@ def _queues(
 
 def _leash_url(given: str | None, conf: Any, queues: Mapping[str, QueueOptions]) -> str | None:
     url = given or _broker_url(conf)
-    if url is not None and url.startswith(REDIS_SCHEMES):
+    if url is not None and url.startswith(values.REDIS_SCHEMES):
         return url
     clustered = [name for name, options in queues.items() if options.scope == "cluster"]
     if clustered:
         raise ImproperlyConfigured(
             f"fair_queues[{clustered[0]!r}]['scope']: 'cluster' needs a Redis that all workers"
-            f" share; set fair_leash_url = 'redis://…' ('rediss://…'), not {url and harmless(url)}"
+            f" share; set fair_leash_url = 'redis://…' ('rediss://…'), not"
+            f" {url and values.harmless(url)}"
         )
     return None
 

@@ -7,28 +7,16 @@ from typing import Annotated, Any, NamedTuple
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.keys.fair_key import read_key, written_key
+from celery_fair.settings import values
 from celery_fair.settings.table import from_options
-from celery_fair.settings.values import (
-    Burst,
-    ByQueue,
-    Cap,
-    Rate,
-    Seconds,
-    by_queue,
-    function,
-    mapping,
-    number,
-    or_none,
-    whole,
-)
 
 Namer = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 """``key(task_name, args, kwargs)``: whose a message is; None if that is nobody in particular."""
 
 _LIGHTEST, _HEAVIEST = 1e-6, 1e6
 _MOST_LANES = 10_000
-_namer = or_none(function("a callable (task, args, kwargs) -> key"))
-_weight = number(
+_namer = values.or_none(values.function("a callable (task, args, kwargs) -> key"))
+_weight = values.number(
     lambda value: _LIGHTEST <= value <= _HEAVIEST,
     f"a number from {_LIGHTEST:g} to {_HEAVIEST:g}",
 )
@@ -54,11 +42,11 @@ class KeyOptions:
 
     weight: Annotated[float, _weight] = 1.0
     """Its share, relative to those of other keys that have something waiting."""
-    max_in_flight: Cap = None
+    max_in_flight: values.Cap = None
     """Its tasks that run at once, in all workers; `None` for any number."""
-    rate: Rate = None
+    rate: values.Rate = None
     """Its starts per second, in all workers; `None` for any number."""
-    burst: Burst = 1
+    burst: values.Burst = 1
     """How many of those may start at once."""
 
 
@@ -73,7 +61,7 @@ def live_key_options(queue: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keys(where: str, value: Any) -> dict[str, dict[str, Any]]:
     found = {}
-    for key, options in mapping(where, value).items():
+    for key, options in values.mapping(where, value).items():
         try:
             tenant, part = read_key(written_key(key))
         except (TypeError, ValueError) as exc:
@@ -95,15 +83,15 @@ class KeyedQueue:
     """Returns whose a message is, of its task's name, args and kwargs."""
     weight: Annotated[float, _weight] = 1.0
     """Of every key that has none of its own."""
-    max_in_flight: Cap = None
+    max_in_flight: values.Cap = None
     """Tasks of each key that run at once, in all workers, unless it has a cap of its own."""
-    rate: Rate = None
+    rate: values.Rate = None
     """Starts of each key per second, in all workers, unless it has a rate of its own."""
-    burst: Burst = 1
+    burst: values.Burst = 1
     """How many of those may start at once."""
-    lease: Seconds = 30.0
+    lease: values.Seconds = 30.0
     """Seconds until what a worker ran that is not heard of counts for no cap any more."""
-    lanes: Annotated[int, whole(1, _MOST_LANES)] = 1024
+    lanes: Annotated[int, values.whole(1, _MOST_LANES)] = 1024
     """Queues that are added on RabbitMQ for keys with a backlog, at the most."""
     keys: Annotated[Mapping[str, Mapping[str, Any]], _keys] = field(default_factory=dict)
     """Those of `KeyOptions` that single keys have of their own, by key."""
@@ -133,15 +121,18 @@ class KeyedQueue:
         return {tenant: limits for tenant, limits in own.items() if limits != self.limits}
 
 
-@by_queue
+@values.by_queue
 def keyed_queues(where: str, name: str, options: Any) -> KeyedQueue:
     """Check an entry of ``fair_keys``."""
     return KeyedQueue(name, **from_options(KeyedQueue, where, options))
 
 
 def with_keys(
-    queues: ByQueue, keyed: Collection[str], partitioned: Collection[str], logical: Collection[str]
-) -> ByQueue:
+    queues: values.ByQueue,
+    keyed: Collection[str],
+    partitioned: Collection[str],
+    logical: Collection[str],
+) -> values.ByQueue:
     """Return ``fair_queues`` with each keyed queue asked for its messages, one by one.
 
     Raises:

@@ -7,20 +7,12 @@ from typing import Annotated, Any
 from celery.exceptions import ImproperlyConfigured
 
 from celery_fair.core.groups.assignment import partition_of
+from celery_fair.settings import values
 from celery_fair.settings.table import from_options
-from celery_fair.settings.values import (
-    ByQueue,
-    QueueName,
-    by_queue,
-    choice,
-    function,
-    or_none,
-    whole,
-)
 
 SERIAL = "a partition runs one task at a time, unless 'serial' is 'key' in fair_partitions"
 _MOST = 10_000
-_key = or_none(function("a callable of the task's arguments"))
+_key = values.or_none(values.function("a callable of the task's arguments"))
 
 
 @dataclass(frozen=True)
@@ -28,15 +20,15 @@ class PartitionedQueue:
     """One entry of ``fair_partitions``; `name` is what is published to."""
 
     name: str
-    count: Annotated[int, whole(1, _MOST)] = field(metadata={"name": "partitions"})
+    count: Annotated[int, values.whole(1, _MOST)] = field(metadata={"name": "partitions"})
     """How many partitions there are, which are queues of their own."""
     key: Annotated[Callable[..., Any] | None, _key] = None
     """Returns the partition key of a task's arguments; without it, each publication names it."""
-    group: QueueName = ""
+    group: values.QueueName = ""
     """The workers that share the partitions."""
-    serial: Annotated[str, choice("partition", "key")] = "partition"
+    serial: Annotated[str, values.choice("partition", "key")] = "partition"
     """Of what one task runs at a time: of a partition, or of each key."""
-    via: Annotated[str, choice("hash", "exchange")] = "hash"
+    via: Annotated[str, values.choice("hash", "exchange")] = "hash"
     """What finds a key's partition: a hash in the publisher, or an exchange of RabbitMQ's."""
 
     @property
@@ -58,7 +50,7 @@ class PartitionedQueue:
         return f"{self.name}.{partition_of(key, self.count)}"
 
 
-@by_queue
+@values.by_queue
 def partitioned_queues(where: str, name: str, options: Any) -> PartitionedQueue:
     """Check an entry of ``fair_partitions``."""
     given = from_options(PartitionedQueue, where, options)
@@ -68,8 +60,8 @@ def partitioned_queues(where: str, name: str, options: Any) -> PartitionedQueue:
 
 
 def with_partitions(
-    queues: ByQueue, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
-) -> ByQueue:
+    queues: values.ByQueue, partitioned: Mapping[str, PartitionedQueue], logical: Collection[str]
+) -> values.ByQueue:
     """Return ``fair_queues`` with a partitioned queue's options given to each of its partitions.
 
     Pulled if nothing else is said: what is not held here need not be given back, out of its order.

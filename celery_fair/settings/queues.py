@@ -6,18 +6,8 @@ from typing import Annotated, Any
 
 from celery.exceptions import ImproperlyConfigured
 
+from celery_fair.settings import values
 from celery_fair.settings.table import from_options, table
-from celery_fair.settings.values import (
-    Burst,
-    Cap,
-    Flag,
-    Quantum,
-    Rate,
-    Wait,
-    by_queue,
-    choice,
-    whole,
-)
 
 LIVE_OPTIONS = ("quantum", "target", "rate", "burst", "max_in_flight", "prefetch")
 """Options that can be changed while consuming; the others are the queue's subscription."""
@@ -27,31 +17,31 @@ LIVE_OPTIONS = ("quantum", "target", "rate", "burst", "max_in_flight", "prefetch
 class QueueOptions:
     """One queue's options, as in ``fair_queues[name]``."""
 
-    quantum: Quantum
+    quantum: values.Quantum
     """Cost that the queue may be served per round; relative to other queues', its share."""
-    prefetch: Cap = None
+    prefetch: values.Cap = None
     """The queue's window in messages; without it, the window adapts."""
-    level: Annotated[int, whole(0)] = field(default=0, metadata={"name": "class"})
+    level: Annotated[int, values.whole(0)] = field(default=0, metadata={"name": "class"})
     """With the policy `"strict"`, a queue of a higher class goes first."""
-    target: Wait = None
+    target: values.Wait = None
     """What its messages may wait, such as "95% < 0.5s": in time for it they go before others."""
-    importance: Annotated[int, whole(0)] = 0
+    importance: Annotated[int, values.whole(0)] = 0
     """Which target is missed last when there is more work than slots: the highest one's."""
-    rate: Rate = None
+    rate: values.Rate = None
     """Starts per second at the most, in the long run: the queue's leash."""
-    burst: Burst = 1
+    burst: values.Burst = 1
     """How many may start at once, under a `rate`."""
-    scope: Annotated[str, choice("worker", "cluster")] = "worker"
+    scope: Annotated[str, values.choice("worker", "cluster")] = "worker"
     """Whether each worker has a leash of its own, or all share one."""
-    max_in_flight: Cap = None
+    max_in_flight: values.Cap = None
     """Tasks of the queue that one worker runs at once."""
-    exclusive: Flag = False
+    exclusive: values.Flag = False
     """Whether no second worker may consume the queue."""
-    fetch: Annotated[str, choice("push", "pull")] = "push"
+    fetch: Annotated[str, values.choice("push", "pull")] = "push"
     """Whether the broker pushes messages ahead of their turn, or each is asked for in its turn."""
 
 
-@by_queue
+@values.by_queue
 def given_options(where: str, _: str, options: Any) -> dict[str, Any]:
     """Return the fields of `QueueOptions` that a queue is given, each checked by itself."""
     return from_options(QueueOptions, where, options)

@@ -38,7 +38,7 @@ from prometheus_client.registry import Collector
 
 from celery_fair.brokers.depths import Depths
 from celery_fair.core.gate import REASONS
-from celery_fair.settings import Address
+from celery_fair.settings.values import Address
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.figures import BOUNDS, Observed, Waits
 from celery_fair.worker.queues.feed import Feed
