@@ -91,8 +91,8 @@ def _missing(queues: Any, name: str) -> Any:
     return queues.new_missing(name)
 
 
-def collisions(queues: Iterable[Any]) -> Iterator[tuple[list[str], str, str]]:
-    """Yield the names of queues that share a routing key, the exchange, and that key.
+def collisions(queues: Iterable[Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield which queues share a routing key, what comes of that, and how it is mended.
 
     Celery gives a ``Queue`` that was made without one the default queue's. On a direct exchange a
     message goes to each of them then: tasks run twice, and quanta mean nothing.
@@ -104,4 +104,10 @@ def collisions(queues: Iterable[Any]) -> Iterator[tuple[list[str], str, str]]:
             bound[exchange.name, queue.routing_key].append(queue.name)
     for (exchange, key), names in sorted(bound.items()):
         if len(names) > 1:
-            yield sorted(names), exchange, key
+            names.sort()
+            trouble = f"have one routing key, {key!r}, on exchange {exchange!r}"
+            yield (
+                f"queues {', '.join(names)}",
+                f"{trouble}: each message goes to all of them",
+                f"give each its own: Queue({names[0]!r}, routing_key={names[0]!r})",
+            )

@@ -66,10 +66,11 @@ def test_queues_that_get_each_others_messages() -> None:
             Queue("apart", routing_key="apart"),
             Queue("all", Exchange("all", type="fanout")),
         ]
-        [(names, _, key)] = collisions(app.amqp.queues.values())
-        assert (names, key) == (["bulk", "interactive"], "celery")
+        [(queues, _, mend)] = collisions(app.amqp.queues.values())
+        assert queues == "queues bulk, interactive"
+        assert mend.endswith("Queue('bulk', routing_key='bulk')")
         [said] = warnings(app)
-        assert said.startswith("Queues bulk, interactive have one routing key, 'celery'")
+        assert said.startswith("The queues bulk, interactive have one routing key, 'celery'")
 
 
 def test_a_celery_that_is_newer_than_those_tried(monkeypatch: pytest.MonkeyPatch) -> None:

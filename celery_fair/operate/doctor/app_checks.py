@@ -25,13 +25,8 @@ def app_findings(app: Any, settings: Settings) -> Iterator[Finding]:
         )
     yield from _tasks(app)
     yield from _windows(app, settings)
-    for names, exchange, key in collisions(app.amqp.queues.values()):
-        yield wrong(
-            f"queues {', '.join(names)}",
-            f"have one routing key, {key!r}, on exchange {exchange!r}: each message goes to all of"
-            " them",
-            f"give each its own: Queue({names[0]!r}, routing_key={names[0]!r})",
-        )
+    for queues, trouble, mend in collisions(app.amqp.queues.values()):
+        yield wrong(queues, trouble, mend)
 
 
 def _step(app: Any, settings: Settings) -> Finding:

@@ -15,12 +15,8 @@ _Fact = tuple[str, str]
 
 def warnings(app: Any) -> Iterator[str]:
     """Yield what is probably not meant so."""
-    for names, exchange, key in collisions(app.amqp.queues.values()):
-        yield (
-            f"Queues {', '.join(names)} have one routing key, {key!r}, on exchange {exchange!r}:"
-            f" each message goes to all of them. Give each its own: Queue({names[0]!r},"
-            f" routing_key={names[0]!r})"
-        )
+    for queues, trouble, mend in collisions(app.amqp.queues.values()):
+        yield f"The {queues} {trouble}; {mend}"
     for newer in untried():
         yield (
             f"{newer} is newer than what celery-fair was tried with"
