@@ -79,9 +79,9 @@ class Claims:
         attempt, marked = str(uuid4()), (message.headers or {}).get(STRICT)
         owner, late = f"{attempt} {own}", f"{claimable(str(marked))} {own}"
         claim = self._claim(work, owner, redelivered, late)
-        if claim is None:
+        if claim is None:  # nor is there one to give up
             found = by_broker if redelivered or marked else Delivery.UNKNOWN
-            return found, work if redelivered else "", attempt  # what is not claimed is not given up
+            return found, work if redelivered else "", attempt
         if claim.owner is not None and claim.owner != owner:  # it may have been asked twice
             return Delivery.CLAIMED, work, claim.owner
         if redelivered and not marked and self._proves_unstarted(message, claim):
