@@ -241,8 +241,7 @@ class Admission:
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)
             return False
-        request.acknowledged = True  # Celery need not do it once more
-        return True
+        return _acknowledged(request)
 
     def acknowledged_early(self, request: Any) -> bool:
         """Acknowledge a message whose task may start twice; say whether it is to start.
@@ -264,8 +263,7 @@ class Admission:
                 exc,
             )
             return True  # Celery acknowledges it once more
-        request.acknowledged = True  # Celery need not do it once more
-        return True
+        return _acknowledged(request)
 
     def not_acknowledged(self, request: Any, exc: Exception) -> None:
         """Say that a task does not start; the broker delivers its message again."""
@@ -278,6 +276,12 @@ class Admission:
             exc_info=exc,
         )
         self._claims.give_up(request.message.claimed)
+
+
+def _acknowledged(request: Any) -> bool:
+    """Have Celery not acknowledge it once more."""
+    request.acknowledged = True
+    return True
 
 
 def _come_due(request: Any) -> None:
