@@ -118,11 +118,10 @@ def test_cold_shutdown(
     assert left(space, *QUEUES) == back
 
 
-@pytest.mark.parametrize("pool", ["solo"])
 def test_cold_shutdown_acknowledges_nothing_that_it_breaks_off(
-    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, pool: str
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate
 ) -> None:
-    worker = start_worker(rabbitmq_space, app="tests.apps.once", pool=pool, queues=["a"])
+    worker = start_worker(rabbitmq_space, app="tests.apps.once", queues=["a"])  # a solo pool
     held = publish(rabbitmq_space.url, {"a": 1}, "after", [str(gate.path)]).all()
     worker.records.started.wait_ids(held)
 
@@ -130,6 +129,23 @@ def test_cold_shutdown_acknowledges_nothing_that_it_breaks_off(
 
     worker.wait()
     wait_equal(lambda: ready(rabbitmq_space, "a"), 1)
+    assert not worker.records.finished.times(held)
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_nor_does_one_that_kills_greenlets(
+    redis_space: Space, start_worker: StartWorker, gate: Gate, pool: str
+) -> None:
+    """On RabbitMQ Celery's handler fails before that: there it would have to wait for an answer."""
+    conf = {"broker_transport_options": {"visibility_timeout": 600}}
+    worker = start_worker(redis_space, app="tests.apps.once", pool=pool, queues=["a"], conf=conf)
+    held = publish(redis_space.url, {"a": 1}, "after", [str(gate.path)]).all()
+    worker.records.started.wait_ids(held)
+
+    worker.sigquit()
+
+    worker.wait()
+    assert left(redis_space, "a") == 1
     assert not worker.records.finished.times(held)
 
 

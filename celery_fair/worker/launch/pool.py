@@ -140,7 +140,7 @@ class ObservedPool:
                 return
             seconds = None
             try:
-                if result is not _FAILED:
+                if result is not _FAILED and result[0] is not False:  # of a killed greenlet
                     _note(request, callback, result)
                     _, _, seconds = result  # whether it failed, what it returned, its run time
             finally:
