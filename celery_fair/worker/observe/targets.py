@@ -136,6 +136,11 @@ class TargetWatch:
         held = self._chooser.why(kept.flow, now)[0]
         if held is not None:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
-        if looked.needed <= looked.slots:
-            return "slots do not lack here: was it a burst, or the worker away?"
-        return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
+        if looked.needed > looked.slots:
+            return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
+        times = {name: mean.value for name, mean in dict(self._urgency.floors.run_times).items()}
+        slowest = max(times, key=times.__getitem__, default=kept.queue)
+        if slowest != kept.queue and times[slowest] > kept.target.seconds:
+            time = in_words(times[slowest])
+            return f"slots do not lack here, but tasks of {slowest} take {time}: cap them"
+        return "slots do not lack here: was it a burst, or the worker away?"
