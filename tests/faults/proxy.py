@@ -20,6 +20,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from types import TracebackType
@@ -102,6 +103,7 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
         self._links: set[_Link] = set()
+        self._serving = set[asyncio.Task[None]]()
         self._traps: list[Trap] = []
         self._rate: float | None = None
         self._delay = 0.0
@@ -112,7 +114,7 @@ class Proxy:
             flows.set()
         self._thread = Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
-        self._accepting = asyncio.run_coroutine_threadsafe(self._accept(), self._loop)
+        self._loop.call_soon_threadsafe(self._loop.add_reader, self._listener, self._accept)
 
     @property
     def url(self) -> str:
@@ -152,8 +154,7 @@ class Proxy:
         self._do(self._be_late(seconds))
 
     def close(self) -> None:
-        self._accepting.cancel()
-        self._do(self._cut(reset=True))
+        self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
         self._loop.close()
@@ -207,13 +208,20 @@ class Proxy:
     async def _be_late(self, seconds: float) -> None:
         self._delay = seconds
 
-    async def _accept(self) -> None:
-        serving = set()
-        while True:
-            client, _ = await self._loop.sock_accept(self._listener)
+    async def _end(self) -> None:
+        """End all connections, those that are just being made, too."""
+        self._loop.remove_reader(self._listener)
+        while self._serving:
+            for link in self._links:
+                link.end(reset=True)
+            await asyncio.sleep(0)
+
+    def _accept(self) -> None:
+        with suppress(BlockingIOError, ConnectionAbortedError):  # the client is gone by now
+            client, _ = self._listener.accept()
             task = self._loop.create_task(self._serve(client))
-            serving.add(task)
-            task.add_done_callback(serving.discard)
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
 
     async def _serve(self, client: socket.socket) -> None:
         server = socket.socket()
