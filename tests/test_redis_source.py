@@ -18,7 +18,7 @@ from kombu.transport.redis import QoS
 from redis.connection import Connection as RedisConnection
 
 from celery_fair.brokers.mover import RedisMover
-from celery_fair.brokers.redis import NotHeldError
+from celery_fair.brokers.redis_acks import NotHeldError
 from celery_fair.core.dwrr import Flow
 from celery_fair.worker.queues import redis as redis_queues
 from celery_fair.worker.queues.redis import RedisFeed, RedisSource
@@ -61,10 +61,10 @@ class Listening:
         """Of what is buffered."""
         return [message.headers["id"] for message in self.feed.buffer]
 
-    def wait_full(self) -> None:
+    def wait_full(self, window: int = WINDOW) -> None:
         def full() -> bool:
             self.source.fetch()
-            return len(self.feed.buffer) >= WINDOW
+            return len(self.feed.buffer) >= window
 
         wait_for(full, 30, lambda: f"a full window, not {self.ids}")
 
@@ -190,6 +190,7 @@ def test_acknowledgements_are_sent_together(redis_space: Space, listening: Liste
         assert client.hlen("unacked") == WINDOW
         before = calls(redis_space, "zrem")
         source.flush()
+        source._acks.answered()
         assert calls(redis_space, "zrem") == before + 1
         assert client.hlen("unacked") == client.zcard("unacked_index") == 1
 
@@ -200,6 +201,42 @@ def test_acknowledgements_are_sent_together(redis_space: Space, listening: Liste
         source.fetch()
         feed.buffer[0].ack()  # nobody comes by any more
         assert client.hlen("unacked") == client.zcard("unacked_index") == 0
+
+
+def test_nobody_waits_for_the_answer_to_an_acknowledgement(
+    redis_space: Space, listening: Listening
+) -> None:
+    """A task that may start twice starts meanwhile."""
+    source, feed = listening.source, listening.feed
+    listening.publish(2)
+    listening.wait_full(2)
+    with redis.Redis.from_url(redis_space.url) as client:
+        client.client_pause(60_000, all=False)  # milliseconds, for what writes
+        feed.buffer[0].ack()
+        source.flush()
+        assert client.hlen("unacked") == 2
+        client.client_unpause()
+        feed.buffer[1].ack()
+        source.flush()  # after the first one's answer
+        source.fetch()
+        assert client.hlen("unacked") == 0
+
+
+def test_an_answer_that_nobody_waits_for_is_nobody_elses(
+    redis_space: Space, listening: Listening
+) -> None:
+    source, feed = listening.source, listening.feed
+    listening.publish(1)
+    listening.wait_full(1)
+    with redis.Redis.from_url(redis_space.url) as client:
+        client.client_pause(60_000, all=False)
+        feed.buffer[0].ack()
+        source.flush()
+        source._acks.close()
+        with source.send._connection() as connection:
+            connection.send_command("ECHO", "mine")
+            client.client_unpause()
+            assert connection.read_response() == b"mine"
 
 
 def test_what_may_not_be_acknowledged_is_said_and_comes_again(
@@ -218,6 +255,7 @@ def test_what_may_not_be_acknowledged_is_said_and_comes_again(
             for message in listening.feed.buffer:
                 message.ack()
             listening.source.flush()
+            listening.source.fetch()
             assert client.hlen("unacked") == WINDOW
             client.acl_setuser("no-zrem", commands=["+zrem"])  # kombu gives all of it back
             listening.source.close()

@@ -19,7 +19,8 @@ from uuid import uuid4
 from kombu.utils.json import dumps
 
 from celery_fair.brokers.payload import is_redelivered
-from celery_fair.brokers.redis import Commands, book_settled, script_text
+from celery_fair.brokers.redis import Commands, script_text
+from celery_fair.brokers.redis_acks import book_settled
 from celery_fair.dead_letters.death import (
     dead_letter_queue,
     properties_of,

@@ -1,16 +1,11 @@
-"""Kombu's queues as they are in Redis: commands about them, and what a worker holds of them."""
+"""Kombu's queues as they are in Redis: commands about them, and scripts."""
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
-
-from kombu.transport import virtual
-
-logger = logging.getLogger(__name__)
 
 MARK = "celery-fair:broker"
 """The key in which a database has a name of its own, below the transport's prefix."""
@@ -20,10 +15,6 @@ _HURRIED = ("socket_timeout", "socket_connect_timeout"), 2.0
 """Options of a connection, and seconds, at the most, for which a server that has not answered in
 time is waited for next: the connection is lost, and who ends it would else wait long for one answer
 after the other. A new one may be answered at once, as where a firewall has forgotten the old."""
-
-
-class NotHeldError(Exception):
-    """The broker has given the message to another worker meanwhile."""
 
 
 def connection_of(pool: Any) -> Any:
@@ -128,11 +119,7 @@ class Commands:
         Raises:
             redis.ResponseError: the first of those; all commands were carried out or refused.
         """
-        answers = self._answers(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        return raised(answers_to(self._asking(commands)))
 
     def at_once(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands as one transaction, on a server that is full, too; return their answers.
@@ -140,10 +127,14 @@ class Commands:
         Raises:
             redis.ResponseError: one of them was refused, and none was carried out.
         """
+        return answers_to(self.asking_at_once(commands))
+
+    def asking_at_once(self, commands: Sequence[tuple[Any, ...]]) -> "Asking":
+        """Do the same in two steps; see `Asking`."""
         from redis.exceptions import ResponseError
 
         try:
-            *_, answers = self.all([("MULTI",), *commands, ("EXEC",)])
+            *_, answers = raised((yield from self._asking([("MULTI",), *commands, ("EXEC",)])))
         except ResponseError as exc:
             if not is_full(exc):
                 raise
@@ -158,16 +149,21 @@ class Commands:
         """
         from redis.exceptions import NoPermissionError
 
-        _, *answers, _ = self._answers([("MULTI",), *commands, ("DISCARD",)])
+        _, *answers, _ = answers_to(self._asking([("MULTI",), *commands, ("DISCARD",)]))
         return [str(each) if isinstance(each, NoPermissionError) else "" for each in answers]
 
-    def _answers(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _asking(self, commands: Sequence[tuple[Any, ...]]) -> "Asking":
         """Send commands in one go; return their answers, of those that were refused the error."""
         from redis.exceptions import ResponseError
 
         answers: list[Any] = []
         with self._connection() as connection:
             connection.send_packed_command(connection.pack_commands(commands))
+            try:
+                yield
+            except GeneratorExit:  # nobody wants to hear: they would be taken for other answers
+                connection.disconnect()
+                raise
             for _ in commands:
                 try:
                     answers.append(connection.read_response())
@@ -184,6 +180,28 @@ class Commands:
                 yield connection
             finally:
                 pool.release(connection)
+
+
+Asking = Generator[None, None, list[Any]]
+"""Has sent commands at the first step, and returns the answers at the second."""
+
+
+def answers_to(asking: Asking) -> list[Any]:
+    """Take what steps are left, and return the answers."""
+    try:
+        while True:
+            next(asking)
+    except StopIteration as end:
+        answers: list[Any] = end.value
+        return answers
+
+
+def raised(answers: list[Any]) -> list[Any]:
+    """Return answers of which none is an error; the first one that is, is raised."""
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
 
 
 class Script:
@@ -276,86 +294,3 @@ def marked(send: Commands) -> str:
     except ResponseError:
         return ""
     return mark.decode() if isinstance(mark, bytes) else str(mark or "")
-
-
-def acknowledge_held(send: Commands, message: Any) -> None:
-    """Acknowledge a delivery of kombu's Redis transport, if it is still held here.
-
-    Kombu does not look whether it was: a message that was held for longer than the visibility
-    timeout has been restored, and may run elsewhere.
-
-    Raises:
-        NotHeldError: it is not; it is settled all the same.
-        redis.RedisError: it may or may not be.
-    """
-    held, index = send.unacked
-    tag = message.delivery_tag
-    commands: list[tuple[Any, ...]] = [("ZREM", index, tag), ("HDEL", held, tag)]
-    removed, _ = send.at_once(commands)
-    book_settled(message)
-    if not removed:
-        raise NotHeldError("its visibility timeout is over; the broker has restored it")
-
-
-class Acks:
-    """Acknowledgements of one turn of the event loop, sent in one round trip.
-
-    Kombu makes a round trip for each, in which nothing is started.
-
-    Arguments:
-        send: sends commands to the server.
-        qos: kombu's account of what is unacknowledged.
-        on_first: told when something waits; `flush` is to be called soon.
-    """
-
-    def __init__(self, send: Commands, qos: Any, on_first: Callable[[], object]) -> None:
-        self._send = send
-        self._qos = qos
-        self._on_first = on_first
-        self._waiting: list[str] = []
-        self._keeps = True
-
-    def ack(self, channel: Any, tag: str, multiple: bool = False) -> None:
-        """As the channel's own ``basic_ack``."""
-        self._waiting.append(tag)
-        if not self._keeps:
-            self.flush()
-        elif len(self._waiting) == 1:
-            self._on_first()
-
-    def flush(self) -> None:
-        """Send what waits.
-
-        Raises:
-            OSError, redis.ConnectionError: it may have arrived, or not.
-        """
-        from redis.exceptions import ResponseError
-
-        tags, self._waiting = self._waiting, []
-        if not tags:
-            return
-        held, index = self._send.unacked
-        try:
-            self._send.at_once([("ZREM", index, *tags), ("HDEL", held, *tags)])
-        except ResponseError:  # it is a replica by now, say
-            logger.exception(
-                "Redis refuses the acknowledgements of %d messages; they come again", len(tags)
-            )
-            return
-        for tag in tags:
-            virtual.QoS.ack(self._qos, tag)
-
-    def write_through(self) -> None:
-        """Keep nothing from now on: nobody may come by to send it."""
-        self._keeps = False
-        self.flush()
-
-
-def book_settled(message: Any) -> None:
-    """Note in kombu's books, and ours, that a command of our own has settled a delivery."""
-    virtual.QoS.ack(message.channel.qos, message.delivery_tag)
-    if (feed := getattr(message, "feed", None)) is None:
-        message._state = "ACK"  # of a worker without the bootstep
-    else:
-        message.is_settled()
-        feed.settled(message)

@@ -18,7 +18,8 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from celery_fair.brokers.keyed.lists import KeyedLists
 from celery_fair.brokers.keyed.scripts import Left, base_of
 from celery_fair.brokers.lanes import Lanes
-from celery_fair.brokers.redis import Commands, acknowledge_held
+from celery_fair.brokers.redis import Commands
+from celery_fair.brokers.redis_acks import acknowledge_held
 from celery_fair.core.keys.tags import TenantTags
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch

@@ -10,7 +10,7 @@ import pytest
 from amqp import RecoverableConnectionError
 
 from celery_fair.brokers.mover import NotTakenError
-from celery_fair.brokers.redis import NotHeldError
+from celery_fair.brokers.redis_acks import NotHeldError
 from celery_fair.core.disposition import Delivery
 from celery_fair.headers import STRICT
 from celery_fair.tasks import claimable

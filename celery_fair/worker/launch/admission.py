@@ -16,7 +16,7 @@ from amqp import RecoverableConnectionError
 
 from celery_fair.brokers.mover import Mover
 from celery_fair.brokers.payload import is_redelivered
-from celery_fair.brokers.redis import NotHeldError
+from celery_fair.brokers.redis_acks import NotHeldError
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition, proves_unstarted
 from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint

@@ -27,14 +27,8 @@ from uuid import uuid4
 from kombu.transport import virtual
 from kombu.utils.json import dumps, loads
 
-from celery_fair.brokers.redis import (
-    Acks,
-    Commands,
-    Script,
-    acknowledge_held,
-    release_idle,
-    script_text,
-)
+from celery_fair.brokers.redis import Commands, Script, release_idle, script_text
+from celery_fair.brokers.redis_acks import Acks, acknowledge_held
 from celery_fair.worker import patches
 from celery_fair.worker.queues.delivery import patient_class
 from celery_fair.worker.queues.feed import Feed
@@ -147,6 +141,7 @@ class RedisSource(Source):
             timer.cancel()
         if self._wake_up is not None:
             self._wake_up.close()
+        self._acks.close()
         release_idle(self.channel)
 
     def look(self, now: float) -> None:
@@ -177,6 +172,7 @@ class RedisSource(Source):
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
         before = thread_time()
+        self._acks.answered()
         now = self._looked = monotonic()
         self._told = False
         if self._restores and now - self._restored >= self._restore_every:
