@@ -160,6 +160,8 @@ def test_targets_are_in_the_order_of_the_table_and_of_their_importance() -> None
             "fair_queues['b']['target'] has no meaning with fair_policy = 'strict'",
         ),
         ({"overload": "fifo"}, "fair_overload must be one of 'importance', 'proportion'"),
+        ({"overload": "proportion"}, "fair_overload has a meaning with a 'target' in fair_queues"),
+        ({"floor": 0.05}, "fair_floor has a meaning with a 'target' in fair_queues only"),
         ({"floor": 0}, "fair_floor must be a number above 0 and up to 0.1, not 0"),
         ({"floor": 0.5}, "fair_floor must be a number above 0 and up to 0.1, not 0.5"),
         ({"floor": True}, "fair_floor must be a number above 0 and up to 0.1, not True"),

@@ -276,11 +276,15 @@ def _refuse_together(queues: Mapping[str, QueueOptions], settings: Settings) -> 
         raise ImproperlyConfigured(
             "fair_max_wait needs fair_policy = 'strict': nothing starves without"
         )
-    for setting in ("cost_key", "cost_model"):
-        if getattr(settings, setting) is not None and settings.cost != "runtime":
-            raise ImproperlyConfigured(
-                f"fair_{setting} has a meaning with fair_cost = 'runtime' only"
-            )
+    learns, aims = settings.cost == "runtime", any(each.target for each in queues.values())
+    for setting, has_it, needed in (
+        ("cost_key", learns, "fair_cost = 'runtime'"),
+        ("cost_model", learns, "fair_cost = 'runtime'"),
+        ("overload", aims, "a 'target' in fair_queues"),
+        ("floor", aims, "a 'target' in fair_queues"),
+    ):
+        if getattr(settings, setting) != getattr(Settings, setting) and not has_it:
+            raise ImproperlyConfigured(f"fair_{setting} has a meaning with {needed} only")
 
 
 def _queues(

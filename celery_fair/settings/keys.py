@@ -70,6 +70,8 @@ def _keys(where: str, value: Any) -> dict[str, dict[str, Any]]:
             raise ImproperlyConfigured(
                 f"{where}: {key!r} is a part of the tenant {tenant!r}; parts weigh the same"
             )
+        if tenant in found:
+            raise ImproperlyConfigured(f"{where}: {key!r} is the tenant {tenant!r} a second time")
         found[tenant] = from_options(KeyOptions, f"{where}[{key!r}]", options)
     return found
 
@@ -124,7 +126,11 @@ class KeyedQueue:
 @values.by_queue
 def keyed_queues(where: str, name: str, options: Any) -> KeyedQueue:
     """Check an entry of ``fair_keys``."""
-    return KeyedQueue(name, **from_options(KeyedQueue, where, options))
+    queue = KeyedQueue(name, **from_options(KeyedQueue, where, options))
+    limits = [queue.limits, *queue.own_limits.values()]
+    if any(each.burst != 1 for each in limits) and all(each.rate is None for each in limits):
+        raise ImproperlyConfigured(f"{where}: 'burst' needs a 'rate', such as '10/s'")
+    return queue
 
 
 def with_keys(
