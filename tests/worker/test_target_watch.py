@@ -19,7 +19,8 @@ from celery_fair.worker.observe.targets import TargetWatch
     ("seconds", "slots", "said"),
     [
         ({"mail": 0.1, "bulk": 90.0}, 8, "but tasks of bulk take 1.5min: cap them"),
-        ({"mail": 0.1, "bulk": 0.2}, 8, "was it a burst, or the worker away?"),
+        ({"mail": 0.1, "bulk": 0.2}, 8, "was it a burst, or the worker away?\n"),
+        ({"mail": 0.3, "bulk": 0.2}, 8, "away? Its tasks take 300ms: busy workers may hold what"),
         ({"mail": 90.0, "bulk": 0.2}, 16, "was it a burst, or the worker away?"),
         ({"mail": 90.0, "bulk": 0.2}, 8, "12 slots here would do, there are 8"),
     ],

@@ -143,4 +143,9 @@ class TargetWatch:
         if slowest != kept.queue and times[slowest] > kept.target.seconds:
             time = in_words(times[slowest])
             return f"slots do not lack here, but tasks of {slowest} take {time}: cap them"
-        return "slots do not lack here: was it a burst, or the worker away?"
+        doubt = "slots do not lack here: was it a burst, or the worker away?"
+        if times.get(kept.queue, 0.0) > kept.target.seconds / 4:
+            time = in_words(times[kept.queue])
+            doubt += f" Its tasks take {time}: busy workers may hold what others could start,"
+            doubt += " unless it has 'fetch': 'pull'"
+        return doubt
