@@ -99,9 +99,9 @@ class Run:
 
     def block(self) -> None:
         """Have tasks that do not count hold all slots until the gate is open."""
-        self._hold(self.scene.concurrency)
+        self._occupy(self.scene.concurrency)
 
-    def _hold(self, slots: int) -> None:
+    def _occupy(self, slots: int) -> None:
         self._held += self.scene.publish(slots, "plain", str(self.gate.path), QUEUES[0])
 
     def buffer(self) -> None:
@@ -110,10 +110,10 @@ class Run:
         Where little starts a worker takes two at a time, and on Redis none while no slot is free:
         so one slot is left for the first of two.
         """
-        self._hold(self.scene.concurrency - 1)
+        self._occupy(self.scene.concurrency - 1)
         self._wait_held(self.scene.concurrency - 1)
         self.proxy.hold("up")  # on Redis it takes what there is when it is heard
-        self._hold(1)
+        self._occupy(1)
         self.one_each(self.shuffled(), 2)
         self.proxy.release("up")
         self.filled()
