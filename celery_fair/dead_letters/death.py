@@ -13,6 +13,17 @@ from kombu import Exchange, Queue
 
 from celery_fair.headers import CLAIM
 
+REDELIVERED, LOST, DUPLICATE = "redelivered", "worker-lost", "duplicate"
+MALFORMED, UNKNOWN, REJECTED = "malformed", "unknown-task", "rejected"
+REASONS = {
+    REDELIVERED: "it was delivered before and may have started",
+    LOST: "the process that ran it has died",
+    DUPLICATE: "its work was claimed by another message",
+    MALFORMED: "no task can be made of it",
+    UNKNOWN: "this worker knows no such task",
+    REJECTED: "the task has rejected it",
+}
+
 _SEPARATE = {
     "application_headers",
     "content_encoding",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from celery_fair.brokers.broker import letters_of
+from celery_fair.dead_letters.death import DUPLICATE
 from celery_fair.dead_letters.letter import Letter
 from celery_fair.dead_letters.letter_queue import LetterQueue
 from celery_fair.dead_letters.plan import Copies, Plan, Report
@@ -25,7 +26,6 @@ from celery_fair.operate.letter_body import plain, readable
 from celery_fair.operate.text import escaped
 from celery_fair.settings import Settings
 from celery_fair.tasks import claimable, is_of
-from celery_fair.worker.letters import DUPLICATE
 
 _CLOSE = 1e-3
 """Seconds between two times of publication that are the same one."""

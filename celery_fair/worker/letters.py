@@ -12,21 +12,17 @@ from celery.utils.dispatch import Signal
 
 from celery_fair.brokers.mover import Mover, NotTakenError, RedisMover, StaysError, queue_of
 from celery_fair.brokers.payload import is_redelivered
-from celery_fair.dead_letters.death import death_headers
+from celery_fair.dead_letters.death import (
+    LOST,
+    MALFORMED,
+    REASONS,
+    REJECTED,
+    UNKNOWN,
+    death_headers,
+)
 from celery_fair.tasks import NonRepeatableTask
 
 logger = logging.getLogger(__name__)
-
-REDELIVERED, LOST, DUPLICATE = "redelivered", "worker-lost", "duplicate"
-MALFORMED, UNKNOWN, REJECTED = "malformed", "unknown-task", "rejected"
-_REASONS = {
-    REDELIVERED: "it was delivered before and may have started",
-    LOST: "the process that ran it has died",
-    DUPLICATE: "its work was claimed by another message",
-    MALFORMED: "no task can be made of it",
-    UNKNOWN: "this worker knows no such task",
-    REJECTED: "the task has rejected it",
-}
 
 _RETRY = 10.0
 """Seconds until a message that could not be moved is tried again."""
@@ -120,7 +116,7 @@ class DeadLetters:
                 name,
                 id_,
                 queue,
-                _REASONS[reason],
+                REASONS[reason],
                 exc,
             )
             if self._later is not None:
@@ -129,7 +125,7 @@ class DeadLetters:
                 self._later(_RETRY, again)
             return
         logger.warning(
-            "Dead-lettered task %s[%s] of queue %s: %s", name, id_, queue, _REASONS[reason]
+            "Dead-lettered task %s[%s] of queue %s: %s", name, id_, queue, REASONS[reason]
         )
         self._tell(message, reason, headers)
 

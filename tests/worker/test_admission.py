@@ -12,10 +12,10 @@ from amqp import RecoverableConnectionError
 from celery_fair.brokers.mover import NotTakenError
 from celery_fair.brokers.redis_acks import NotHeldError
 from celery_fair.core.disposition import Delivery
+from celery_fair.dead_letters.death import DUPLICATE, REDELIVERED
 from celery_fair.headers import STRICT
 from celery_fair.tasks import claimable
 from celery_fair.worker.launch.admission import Admission
-from celery_fair.worker.letters import DUPLICATE, REDELIVERED
 from celery_fair.worker.queues.reports import Reports
 from tests.feeds import ports
 from tests.worker.parts import Burials, Request, Silent, non_repeatable, shelf

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from celery_fair.dead_letters.death import properties_of
-from celery_fair.worker.letters import LOST, DeadLetters
+from celery_fair.dead_letters.death import LOST, properties_of
+from celery_fair.worker.letters import DeadLetters
 from tests.worker.parts import shelf
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from celery_fair.worker.letters import LOST, MALFORMED, REJECTED, UNKNOWN, Dispositions
+from celery_fair.dead_letters.death import LOST, MALFORMED, REJECTED, UNKNOWN
+from celery_fair.worker.letters import Dispositions
 from tests.worker.parts import Burials, non_repeatable, shelf
 
 

@@ -18,11 +18,12 @@ from celery_fair.brokers.mover import Mover
 from celery_fair.brokers.payload import is_redelivered
 from celery_fair.brokers.redis_acks import NotHeldError
 from celery_fair.core.disposition import Action, Delivery, Policy, disposition, proves_unstarted
+from celery_fair.dead_letters.death import DUPLICATE, REDELIVERED
 from celery_fair.headers import LEDGER, PUBLISHED, STRICT
 from celery_fair.ledger import Claim, Ledger, LedgerUnreachableError, fingerprint
 from celery_fair.tasks import claimable, is_of, policy_of
 from celery_fair.worker.away import Away
-from celery_fair.worker.letters import DUPLICATE, REDELIVERED, DeadLetters
+from celery_fair.worker.letters import DeadLetters
 from celery_fair.worker.queues.source import Source
 
 logger = logging.getLogger(__name__)

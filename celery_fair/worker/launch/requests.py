@@ -14,15 +14,11 @@ from celery.worker.strategy import default
 from celery_fair.brokers.broker import broker_of
 from celery_fair.brokers.mover import Mover
 from celery_fair.brokers.payload import is_redelivered
+from celery_fair.dead_letters.death import REDELIVERED
 from celery_fair.headers import STRICT
 from celery_fair.settings import Settings
 from celery_fair.worker.launch.admission import may_be_claimed_elsewhere
-from celery_fair.worker.letters import (
-    REDELIVERED,
-    DeadLetters,
-    described,
-    refuse,
-)
+from celery_fair.worker.letters import DeadLetters, described, refuse
 from celery_fair.worker.queues.consumer import FairTaskConsumer
 from celery_fair.worker.wake_up import WakeUp
 
