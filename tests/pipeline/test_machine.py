@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -169,6 +170,14 @@ def test_scenarios_are_parsed() -> None:
         "b": Plan(level=1),
         "a.b": Plan(quantum=2.0),
     }
+
+
+def test_limits_are_taken_away() -> None:
+    limits: dict[str, Any] = {"rate": 1.0, "max_in_flight": 2}
+    base = Scenario("recorded", queues={"a": Plan(**limits), "b": Plan(usual=KeyPlan(**limits))})
+    text = "x: a.rate=none a.max_in_flight=none b[*].rate=none b[*].max_in_flight=none"
+    after = parse_scenario(text, base)
+    assert after.queues == {"a": Plan(), "b": Plan(usual=KeyPlan())}
 
 
 @pytest.mark.parametrize(

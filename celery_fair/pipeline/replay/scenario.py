@@ -233,8 +233,8 @@ def _at_least_one(text: str) -> int:
     return int(value)
 
 
-def _target(text: str) -> Target | None:
-    return None if text == "none" else parse_target(text)
+def _or_none(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: None if text == "none" else read(text)
 
 
 def _seconds(text: str, more_than_none: bool = False) -> float:
@@ -253,12 +253,16 @@ def _cost(text: str) -> str:
 
 
 _FIELDS = {"class": "level"}
-_LIMITS = {"rate": parse_rate, "burst": _at_least_one, "max_in_flight": _at_least_one}
+_LIMITS = {
+    "rate": _or_none(parse_rate),
+    "burst": _at_least_one,
+    "max_in_flight": _or_none(_at_least_one),
+}
 _OF_KEY: dict[str, Any] = {"weight": _quantum, **_LIMITS}
 _OF_QUEUE: dict[str, Any] = {
     "quantum": _quantum,
     "class": _whole,
-    "target": _target,
+    "target": _or_none(parse_target),
     "importance": _whole,
     **_LIMITS,
 }
