@@ -211,15 +211,38 @@ def test_nobody_waits_for_the_answer_to_an_acknowledgement(
     listening.publish(2)
     listening.wait_full(2)
     with redis.Redis.from_url(redis_space.url) as client:
-        client.client_pause(60_000, all=False)  # milliseconds, for what writes
+        client.client_pause(20_000, all=False)  # milliseconds, for what writes
         feed.buffer[0].ack()
         source.flush()
         assert client.hlen("unacked") == 2
         client.client_unpause()
         feed.buffer[1].ack()
         source.flush()  # after the first one's answer
+        feed.buffer.clear()
+        feed.left = 1  # as it is told
         source.fetch()
         assert client.hlen("unacked") == 0
+
+
+def test_an_acknowledgement_that_may_be_lost_keeps_nothing_from_its_start(
+    redis_space: Space, listening: Listening
+) -> None:
+    """Who sends the next ones is about to start what is acknowledged; who asks hears of it."""
+    source, feed = listening.source, listening.feed
+    listening.publish(2)
+    listening.wait_full(2)
+    with redis.Redis.from_url(redis_space.url) as client:
+        client.client_pause(20_000, all=False)
+        feed.buffer.popleft().ack()
+        source.flush()
+        client.client_kill_filter(_type="normal", skipme=True)
+        client.client_unpause()
+        feed.buffer.popleft().ack()
+        source.flush()
+        feed.left = 1
+        with pytest.raises(redis.ConnectionError):
+            source.fetch()
+        assert client.hlen("unacked") == 1
 
 
 def test_an_answer_that_nobody_waits_for_is_nobody_elses(
@@ -229,7 +252,7 @@ def test_an_answer_that_nobody_waits_for_is_nobody_elses(
     listening.publish(1)
     listening.wait_full(1)
     with redis.Redis.from_url(redis_space.url) as client:
-        client.client_pause(60_000, all=False)
+        client.client_pause(20_000, all=False)
         feed.buffer[0].ack()
         source.flush()
         source._acks.close()
@@ -255,7 +278,7 @@ def test_what_may_not_be_acknowledged_is_said_and_comes_again(
             for message in listening.feed.buffer:
                 message.ack()
             listening.source.flush()
-            listening.source.fetch()
+            listening.source._restore_overdue()  # every ten seconds
             assert client.hlen("unacked") == WINDOW
             client.acl_setuser("no-zrem", commands=["+zrem"])  # kombu gives all of it back
             listening.source.close()

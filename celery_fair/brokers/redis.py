@@ -161,14 +161,14 @@ class Commands:
             connection.send_packed_command(connection.pack_commands(commands))
             try:
                 yield
-            except GeneratorExit:  # nobody wants to hear: they would be taken for other answers
+                for _ in commands:
+                    try:
+                        answers.append(connection.read_response())
+                    except ResponseError as exc:
+                        answers.append(exc)
+            except BaseException:  # nobody wants to hear: they would be taken for other answers
                 connection.disconnect()
                 raise
-            for _ in commands:
-                try:
-                    answers.append(connection.read_response())
-                except ResponseError as exc:
-                    answers.append(exc)
         return answers
 
     @contextmanager

@@ -50,7 +50,9 @@ class Acks:
         self._qos = qos
         self._on_first = on_first
         self._waiting: list[str] = []
-        self._sent: Asking | None = None
+        self._sent: Asking = self._settling([])  # what was sent last
+        self._sent.close()
+        self._error: Exception | None = None
         self._keeps = True
 
     def ack(self, channel: Any, tag: str, multiple: bool = False) -> None:
@@ -63,27 +65,23 @@ class Acks:
             self._on_first()
 
     def flush(self) -> None:
-        """Send what waits.
-
-        Raises:
-            OSError, redis.ConnectionError: it may have arrived, or not, as what was sent before.
-        """
+        """Send what waits. Whatever fails, `answered` raises: here something is about to start."""
         if self._waiting:
-            self.answered()
             tags, self._waiting = self._waiting, []
-            sent = self._settling(tags)
-            next(sent)
-            self._sent = sent
+            self._go_on()  # with the answer to what was sent before
+            self._sent = self._settling(tags)
+            self._go_on()
 
     def answered(self) -> None:
         """Take in the answer to what was sent last.
 
         Raises:
-            OSError, redis.ConnectionError: it may have arrived, or not.
+            OSError, redis.ConnectionError: what was sent last, or before, may have arrived, or not.
         """
-        sent, self._sent = self._sent, None
-        if sent is not None:
-            answers_to(sent)
+        self._go_on()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def write_through(self) -> None:
         """Keep nothing from now on: nobody may come by to send it."""
@@ -93,8 +91,13 @@ class Acks:
 
     def close(self) -> None:
         """Wait for no answer."""
-        if self._sent is not None:
-            self._sent.close()
+        self._sent.close()
+
+    def _go_on(self) -> None:
+        try:
+            next(self._sent, None)
+        except Exception as exc:  # noqa: BLE001 - raised by `answered`
+            self._error = exc
 
     def _settling(self, tags: list[str]) -> Asking:
         from redis.exceptions import ResponseError

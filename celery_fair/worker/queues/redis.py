@@ -172,7 +172,6 @@ class RedisSource(Source):
     def fetch(self) -> None:
         """Fill the feeds that have room and may have messages, in one round trip."""
         before = thread_time()
-        self._acks.answered()
         now = self._looked = monotonic()
         self._told = False
         if self._restores and now - self._restored >= self._restore_every:
@@ -182,6 +181,7 @@ class RedisSource(Source):
         if not feeds:
             return
         self._before_asking()
+        self._acks.answered()
         some = self._without_empty(feeds, now) if len(feeds) > _FEW else feeds
         for feed, left, messages in self._taken(some) if some else ():
             feed.fetched(messages, left, now)
@@ -243,6 +243,7 @@ class RedisSource(Source):
         self._soon()
 
     def _restore_overdue(self) -> None:
+        self._acks.answered()  # of a worker that looks for nothing meanwhile
         try:
             self.channel.qos.restore_visible(num=self.channel.unacked_restore_limit, interval=1)
         except self.channel.ResponseError as exc:  # it is out of memory, or this user may not
