@@ -46,14 +46,15 @@ class Trap:
 
     Without a method it is the nth frame, or command, whatever it is. "close" has RabbitMQ close the
     channel of what goes up: it is sent something there that it does not forgive. "mute" keeps
-    what is answered to it, and to what follows on its connection alone, until `release`. "halve"
-    lets half of it by, and keeps the rest, and what follows that way.
+    what is answered to it, and to what follows on its connection alone, until `release`. "keep"
+    keeps it, and what follows it there. "halve" lets half of it by, and keeps the rest, and what
+    follows that way.
     """
 
     method: str
     nth: int = 1
     when: Literal["before", "after"] = "before"
-    action: Literal["cut", "close", "halve", "hold", "mute", "note"] = "cut"
+    action: Literal["cut", "close", "halve", "hold", "keep", "mute", "note"] = "cut"
     reset: bool = True
     containing: bytes = b""
     fired: Event = field(default_factory=Event)
@@ -78,8 +79,9 @@ class _Link:
         self.sockets = {"down": client, "up": server}
         """By the direction in which they are written to."""
         self.ended = asyncio.Event()
-        self.answered = asyncio.Event()
-        self.answered.set()
+        self.flows = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for flow in self.flows.values():
+            flow.set()
         self.reset: set[str] = set()
 
     def end(self, reset: bool, politely: str | None = None) -> None:
@@ -194,8 +196,8 @@ class Proxy:
         if not directions:
             self._rate, self._delay, self._refuses = None, 0.0, False
             self._traps.clear()
-            for link in self._links:
-                link.answered.set()
+            for flow in [flow for link in self._links for flow in link.flows.values()]:
+                flow.set()
         for direction in directions or self._flows:
             self._flows[direction].set()
 
@@ -269,8 +271,7 @@ class Proxy:
                     await self._loop.sock_sendall(target, sent[: len(sent) // 2])
                     sent = sent[len(sent) // 2 :]
                 await self._flows[direction].wait()
-                if direction == "down":
-                    await link.answered.wait()
+                await link.flows[direction].wait()
                 await self._loop.sock_sendall(target, sent)
                 if more := self._spring(link, direction, unit, "after"):
                     await self._loop.sock_sendall(target, more)
@@ -291,8 +292,8 @@ class Proxy:
                 for other in self._links:
                     other.end(trap.reset)
                 link.end(trap.reset, politely=direction if when == "after" else None)
-            elif trap.action == "mute":
-                link.answered.clear()
+            elif trap.action in {"keep", "mute"}:
+                link.flows[direction if trap.action == "keep" else "down"].clear()
             elif trap.action == "close":
                 beside += closing(unit)
             trap.fired.set()

@@ -115,13 +115,14 @@ def killed_marking(asks: bool, run: Run) -> None:
     if not asks:  # again so soon
         run.scene.records.started.wait_ids(run.one_each(run.shuffled()))
         assert AWAY in run.worker_process.log()
-    trap = run.proxy.on("publish", action="hold", containing=QUEUES[0].encode())
+    trap = run.proxy.on("publish", action="keep", containing=QUEUES[0].encode())
     marked = run.one_each(run.shuffled())
     trap.wait()
     run.kill()
     ledger.resume()
     wait_equal(lambda: ledger.claimed(marked), set(marked) if asks else set())
-    run.proxy.release("up")
+    wait_equal(lambda: ready(run.scene.space, QUEUES[0]), 1)  # else the copy may go there, too
+    run.proxy.release()
 
 
 @pytest.mark.parametrize("asks", [False, True], ids=["not asked", "asked"])
