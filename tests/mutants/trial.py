@@ -22,6 +22,7 @@ _LAST_LINES = 25
 _LONGEST_OF_ALL = 1200
 _LONGEST = 180  # seconds; a test that waits for what does not come fails before
 _A_TEST = 60.0
+_HANGS = 150  # it has not: where it stands is printed
 _AT_LEAST, _FACTOR = 15.0, 3.0
 _OUTCOMES = {0: "survived", 1: "killed"}
 _INTERNAL = 3
@@ -97,7 +98,7 @@ def _run(
     longest: float = _LONGEST,
 ) -> tuple[Trial, str]:
     usual = ["-q", "--no-header", "-rfE", "--tb=short", "-m", "not wide"]
-    usual += ["-p", "no:cacheprovider"]
+    usual += ["-p", "no:cacheprovider", "-o", f"faulthandler_timeout={_HANGS}"]
     begun = time.monotonic()
     try:
         code, output = slot.run(tests, [*usual, *options], longest)
