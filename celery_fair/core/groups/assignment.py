@@ -25,8 +25,9 @@ _LONGEST_ROUTING_KEY = 255
 def partition_of(key: int | str | bytes, partitions: int) -> int:
     """Return the number of the partition, from 0, that a key belongs to: a stable hash, modulo.
 
-    It is the same in every process, on every machine and in every version: the first eight bytes of
-    BLAKE2b, read as a big-endian number. An integer counts as its decimal digits, a text as UTF-8.
+    It is the same in every process, on every machine and in every version: BLAKE2b with a digest
+    length of eight bytes (which is part of what it hashes: the first eight of a longer digest are
+    others), as a big-endian number. An integer counts as its decimal digits, a text as UTF-8.
 
     Raises:
         TypeError: the key is none of the three; a bool is no integer here.
