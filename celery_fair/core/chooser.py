@@ -92,8 +92,7 @@ class Chooser:
         targets: which queues have one, if any; not with `strict`.
 
     Attributes:
-        ages: whether heads that have waited for long rise.
-        urgency: lets them, if queues have targets.
+        urgency: lets heads go first in time, if queues have targets.
     """
 
     def __init__(
@@ -111,7 +110,6 @@ class Chooser:
         self._rising: Ageing | Urgency | None = self.urgency
         if strict and max_wait is not None:
             self._rising = Ageing(self.scheduler, max_wait)
-        self.ages = self._rising is not None
         self._pricing = pricing
         self._running = running
         self._gates: dict[Flow, Gate[Any]] = {}
@@ -178,6 +176,13 @@ class Chooser:
         if self.urgency is not None:
             return level, self.urgency.before(flow, now)
         return level, [each.key for each in self.scheduler.above(flow)]
+
+    def ahead(self, flow: Flow) -> tuple[int, int]:
+        """Return in how many rounds a flow has its turn, and after how many others in this one."""
+        if self.urgency is not None and flow in self.urgency.urgent:
+            return 0, 0
+        scheduler = self.scheduler.of(flow)
+        return scheduler.rounds_ahead(flow), scheduler.before(flow)
 
     # Messages -------------------------------------------------------------------
 
@@ -265,7 +270,8 @@ class Chooser:
             pricing.learn(each.task, each.key, each.seconds)
         self.fit(price)
         for each in ended:
-            if each.flow in self._gates:
+            gate = self._gates.get(each.flow)
+            if gate is not None and gate.options.target is None:  # else it may have cost nothing
                 difference = each.seconds - pricing.charged(each.price)
                 self.scheduler.of(each.flow).settle(each.flow, difference)
 

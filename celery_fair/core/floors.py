@@ -5,8 +5,9 @@ target of its own or without. All these parts together are at most a half. What 
 its quanta, while nothing is urgent, counts for it.
 
 Floors are of the worker's time, whatever costs are counted in, as one long task may take what a
-thousand short ones do: a message counts for what its queue's tasks have taken on the average. Whose
-turn it is goes by what each has had (self-clocked fair queueing; Golestani, 1994).
+thousand short ones do: a message counts for what its queue's tasks have taken on the average. Until
+one has ended that is not known: of such a queue a single message has a turn, and is counted then.
+Whose turn it is goes by what each has had (fair queueing by virtual time; Zhang, 1990).
 """
 
 from collections import defaultdict
@@ -17,9 +18,6 @@ from celery_fair.core.pricing import Mean
 
 _MOST = 0.5
 """What all floors together are at the most."""
-
-_UNKNOWN = 1.0
-"""Seconds for which a message counts as long as none of its queue has ended."""
 
 
 class Floors:
@@ -36,20 +34,18 @@ class Floors:
         self.run_times: defaultdict[str, Mean] = defaultdict(Mean)
         self._part = part
         self._waiting: dict[str, Flow] = {}
-        self._credit = 0.0  # of all together, in seconds
-        self._had: dict[str, float] = {}  # of each, in seconds
+        self._due = 0.0  # seconds that each of these is to have had by now
+        self._had: dict[str, float] = {}  # that it has had
         self._turns: list[tuple[float, str]] = []  # a heap of these, each once; may be outdated
-        self._clock = 0.0  # what the last one had had
-
-    def __contains__(self, flow: Flow) -> bool:
-        return flow.key in self._waiting
+        self._uncounted: set[str] = set()  # of these what has started is not counted yet
 
     def wait(self, flow: Flow) -> None:
         """The flow has a message, and may have a floor."""
-        self._waiting[flow.key] = flow
-        if flow.key not in self._had:
-            self._had[flow.key] = self._clock
-            heappush(self._turns, (self._clock, flow.key))
+        if flow.key not in self._waiting:
+            self._waiting[flow.key] = flow
+            if flow.key not in self._had:
+                heappush(self._turns, (self._due, flow.key))
+            self._had[flow.key] = max(self._had.get(flow.key, 0.0), self._due)
 
     def forget(self, flow: Flow) -> None:
         """It has none."""
@@ -61,40 +57,41 @@ class Floors:
 
     def next(self, first: Flow) -> Flow | None:
         """Return whose floor it is: of those that `first` goes before, who has had the least."""
-        aside: tuple[float, str] | None = None
+        aside: list[tuple[float, str]] = []
         found = None
-        while self._credit > 0 and self._turns and found is None:
+        while found is None and self._turns and self._turns[0][0] < self._due:
             had, key = self._turns[0]
-            if key not in self._waiting:
+            if had < self._had[key]:
+                heapreplace(self._turns, (self._had[key], key))
+            elif key not in self._waiting:
                 heappop(self._turns)
                 del self._had[key]
-            elif had < self._had[key]:
-                heapreplace(self._turns, (self._had[key], key))
-            elif key == first.key:
-                aside = heappop(self._turns)
+            elif key == first.key or (key in self._uncounted and key not in self.run_times):
+                aside.append(heappop(self._turns))
+            elif key in self._uncounted:
+                self._uncounted.remove(key)
+                self._had[key] += self._seconds(self._waiting[key])
             else:
                 found = self._waiting[key]
-        if aside is not None:
-            heappush(self._turns, aside)
+        for each in aside:
+            heappush(self._turns, each)
         return found
 
     def starts_urgent(self, flow: Flow) -> None:
         """A message has started before others, which adds to their floors."""
-        seconds, part = self._seconds(flow), self.apart(1)
-        self._credit = min(self._credit + seconds * part / (1 - part), seconds)
+        part, others = self.apart(1), len(self._waiting) - 1
+        if others > 0:
+            self._due += self._seconds(flow) * part / (1 - part) / others
+            self._had[flow.key] = max(self._had[flow.key], self._due)
 
-    def starts(self, flow: Flow, in_turn: bool) -> None:
-        """A message of a flow that may have a floor has started.
-
-        Arguments:
-            in_turn: for its floor; else by its quanta.
-        """
-        seconds = self._seconds(flow)
-        self._credit = max(self._credit - seconds, min(self._credit, -seconds))
-        if in_turn and flow.key in self._had:
-            self._clock = self._had[flow.key]
-            self._had[flow.key] += seconds
+    def starts(self, flow: Flow) -> None:
+        """A message of another flow has started: for its floor, or by its quanta."""
+        if flow.key not in self.run_times:
+            self._uncounted.add(flow.key)
+        had = self._had.get(flow.key)
+        if had is not None:
+            self._had[flow.key] = max(had, min(had, self._due) + self._seconds(flow))
 
     def _seconds(self, flow: Flow) -> float:
         known = self.run_times.get(flow.key)
-        return _UNKNOWN if known is None else known.value
+        return 0.0 if known is None else known.value

@@ -98,6 +98,7 @@ class Kept(NamedTuple):
         in_time: the part of them that was in time; None if there was none.
         lead: seconds before it is due that a message is urgent.
         load: messages a second that have to start for the target to be kept.
+        had: messages that this is told by, whether the target is for them or not.
         is_dated: whether its messages say when they were published, or only when they came.
     """
 
@@ -108,6 +109,7 @@ class Kept(NamedTuple):
     in_time: float | None
     lead: float
     load: float
+    had: int
     is_dated: bool
 
     @property
@@ -132,7 +134,7 @@ def arrivals(published: Sequence[float], seconds: float) -> float:
         return 0.0
     ordered, cut = sorted(published), count // 10
     span = ordered[-1 - cut] - ordered[cut]
-    return (count - 1 - 2 * cut) / max(span, min(seconds, PERIOD))
+    return (count - 1 - 2 * cut) / max(span, min(seconds, PERIOD), TINY)
 
 
 def slots_needed(work: float, set_apart: float = 0.0) -> float:

@@ -74,6 +74,7 @@ class Urgency:
 
     Attributes:
         floors: is told of what runs how long.
+        urgent: those whose head is.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Urgency:
         self._in_proportion = in_proportion
         self.floors = Floors(floor)
         self._of: dict[Flow, _Queue] = {}
-        self._urgent: dict[Flow, _Queue] = {}
+        self.urgent: dict[Flow, _Queue] = {}
         self._awaited: dict[Flow, float] = {}  # urgent until they ran empty; until when
         self._chosen: Flow | None = None  # what was chosen, if not by quanta
         self._by_floor = False  # whether it was for its floor
@@ -147,7 +148,7 @@ class Urgency:
         queue = self._of.get(flow)
         if queue is not None:
             queue.since = None
-            if owed and flow in self._urgent:
+            if owed and flow in self.urgent:
                 self._awaited[flow] = math.inf
         self._forget(flow)
 
@@ -176,9 +177,9 @@ class Urgency:
     def choose(self, now: float, patience: float) -> Flow | None:
         """Return the flow to be served next, or None; as `ClassScheduler.choose`."""
         self._chosen = None
-        if not self._urgent:
+        if not self.urgent:
             return None if self._waits(now, patience) else self._scheduler.choose(now, patience)
-        first = _first(self._urgent.values(), self._in_proportion, now)
+        first = _first(self.urgent.values(), self._in_proportion, now)
         floor = self.floors.next(first)
         self._by_floor = floor is not None
         self._chosen = floor or first
@@ -192,10 +193,10 @@ class Urgency:
     def charge(self, flow: Flow, cost: float) -> float:
         """The flow's head has started, and costs so much; return what its credit is charged."""
         by_quanta = flow is not self._chosen
-        if not by_quanta and not self._by_floor:
+        if by_quanta or self._by_floor:
+            self.floors.starts(flow)
+        else:
             self.floors.starts_urgent(flow)
-        elif not by_quanta or flow in self.floors:
-            self.floors.starts(flow, in_turn=not by_quanta)
         return cost if by_quanta else 0.0
 
     def started(self, flow: Flow, wait: float, now: float, counts: bool = True) -> None:
@@ -232,14 +233,14 @@ class Urgency:
         for each in kept:
             runs, known = running(each.queue), self.floors.run_times.get(each.queue)
             load = 0.0 if known is None else each.load * known.value
-            work += max(runs, min(load, each.started))
-        return slots_needed(work, self.floors.apart(len(self._urgent)))
+            work += max(runs, min(load, each.had))
+        return slots_needed(work, self.floors.apart(len(self.urgent)))
 
     def before(self, flow: Flow, now: float) -> list[str]:
         """Return the urgent queues that go before a flow; of several, if it is one, the first."""
-        if flow not in self._urgent:
-            return [each.key for each in self._urgent]
-        first = _first(self._urgent.values(), self._in_proportion, now)
+        if flow not in self.urgent:
+            return [each.key for each in self.urgent]
+        first = _first(self.urgent.values(), self._in_proportion, now)
         return [] if first is flow else [first.key]
 
     # ------------------------------------------------------------------------------
@@ -249,10 +250,10 @@ class Urgency:
         queue.due = queue.since + queue.target.seconds
         at = queue.due - queue.lead.seconds if queue.is_dated else -math.inf
         if at <= now:
-            self._urgent[queue.flow] = queue
+            self.urgent[queue.flow] = queue
             self.floors.wait(queue.flow)
             return
-        if queue.flow in self._urgent:
+        if queue.flow in self.urgent:
             self._forget(queue.flow)
         if at < queue.filed:
             queue.filed = at
@@ -270,7 +271,7 @@ class Urgency:
 
     def _forget(self, flow: Flow) -> None:
         """It is not urgent, and has no floor."""
-        self._urgent.pop(flow, None)
+        self.urgent.pop(flow, None)
         self.floors.forget(flow)
 
 
@@ -287,10 +288,14 @@ def _kept(queue: _Queue, now: float) -> Kept:
     count = len(waits)
     wait = waits[math.ceil(count * target.part - TINY) - 1] if waits else None
     in_time = sum(each <= target.seconds for each in waits) / count if waits else None
-    load = arrivals([at - wait for at, wait, _ in known], target.seconds)
+    had = len(known)
+    within = target.seconds
+    if had == _REMEMBERED:  # in less than a minute; a tenth is left out at each end
+        within = min(within, 0.8 * (now - known[0][0]))
+    load = arrivals([at - wait for at, wait, _ in known], within)
     load *= 1 + min(late / PERIOD, 1.0)
     lead = queue.lead.seconds
-    return Kept(queue.flow, target, count, wait, in_time, lead, load, queue.is_dated)
+    return Kept(queue.flow, target, count, wait, in_time, lead, load, had, queue.is_dated)
 
 
 def _first(urgent: Collection[_Queue], in_proportion: bool, now: float) -> Flow:

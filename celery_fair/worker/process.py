@@ -193,7 +193,7 @@ class Parts:
         if self._has_news.is_set():
             self._take_in_kept()
         for each in self.targets:
-            each.after_turn(now)
+            self.wake_up.at(each.after_turn(now))
 
     def _take_over(self, c: Any) -> None:
         patches.look_at_tracer_again()

@@ -92,7 +92,6 @@ def test_higher_classes_come_first_only_if_strict() -> None:
         world.queue("a")
         world.queue("b", level=1)
 
-    assert not fair.chooser.ages
     assert fair.starts(4) == "abab"
     assert strict.starts(4) == "bbbb"
 
@@ -101,7 +100,6 @@ def test_a_head_that_waits_rises() -> None:
     world = World(strict=True, max_wait=10.0)
     low, _high = world.queue("a"), world.queue("b", level=1)
 
-    assert world.chooser.ages
     assert world.starts(3) == "bbb"
     world.now = 10.0
     assert "a" in world.starts(2)
@@ -275,6 +273,18 @@ def test_the_difference_is_charged() -> None:
     assert a.deficit == pytest.approx(before - 0.5)
 
 
+def test_who_may_have_started_for_nothing_is_not_charged_the_difference() -> None:
+    """With a target what is urgent costs no credit, neither before nor after."""
+    world = World(pricing=Pricing(), targets=Targets({"a": Target(0.95, 1.0)}))
+    a = world.queue("a", 4, target=Target(0.95, 1.0))
+    world.chooser.ended([ended(a, 1.0, Price(1.0, True))], lambda flow: 1.0)
+    before = a.deficit
+
+    world.chooser.ended([ended(a, 9.0, Price(1.0, False))], lambda flow: 1.0)
+
+    assert a.deficit == before
+
+
 def test_quanta_follow_when_the_mean_has_halved() -> None:
     world = World(pricing=Pricing())
     a = world.queue("a", 4)
@@ -331,3 +341,16 @@ def test_the_most_important_target_is_the_first() -> None:
     assert list(found.of) == ["c", "a"]
     assert found.classes == {"c": 2, "a": 1}
     assert targets_of({"b": (None, 0)}) is None
+
+
+def test_what_is_urgent_has_its_turn_whatever_its_credit() -> None:
+    target = Target(0.95, 1.0)
+    world = World(targets=Targets({"a": target}))
+    a = world.queue("a", 0.01, target=target)
+    world.queue("b", 4)
+    world.chooser.urgency.held(a)  # type: ignore[union-attr]
+    assert world.starts(6) == "bbbbbb"
+    assert world.chooser.ahead(a)[0] >= 90
+    world.chooser.offer(a, 1.0, -10.0, 0.0)
+    assert world.chooser.ahead(a) == (0, 0)
+    assert world.starts(1) == "a"

@@ -82,11 +82,14 @@ class Slot:
         while self.now < until:
             self.chooser.advance(self.now)
             flow = self.chooser.choose(self.now, 0.0)
+            takes = 0.1
             if flow is not None:
-                self._start(flow)
-            self.now += 0.1 if flow is None else self.takes.get(flow.key, 0.1)
+                takes = self.takes.get(flow.key, takes)
+                self.start(flow)
+                self.urgency.floors.run_times[flow.key].add(takes)
+            self.now += takes
 
-    def _start(self, flow: Flow) -> None:
+    def start(self, flow: Flow) -> None:
         line = self.waiting[flow.key]
         wait = self.now - line.popleft()
         self.started.append((flow.key, self.now, wait))
@@ -440,6 +443,38 @@ def test_a_debt_of_floors_is_not_forgiven() -> None:
     assert made.count()["bulk"] == done
 
 
+def test_a_debt_is_the_queues_own() -> None:
+    """Ten minutes of one that has nothing left are no other's."""
+    takes = {"a": 0.1, "bulk": 600.0, "mails": 0.1}
+    made = Slot(Targets({"a": SOON}), dict.fromkeys(takes, 1.0), takes)
+    made.publish("bulk")
+    made.run(0.1)
+    assert made.count() == {"bulk": 1}
+    made.publish("a", 20_000, at=-10.0)
+    made.publish("mails", 1000)
+    made.run(1000.0)
+    assert made.count()["mails"] == pytest.approx(100, abs=2)
+
+
+def test_what_takes_an_unknown_time_has_one_slot_until_something_has_ended() -> None:
+    made = slot({"a": SOON}, "bulk")
+    made.urgency.floors.run_times["a"].add(1.0)
+    made.publish("a", 20_000, at=-10.0)
+    made.publish("bulk", 100)
+
+    def start(count: int) -> int:
+        for _ in range(count):
+            flow = made.chooser.choose(0.0, 0.0)
+            assert flow is not None
+            made.start(flow)
+        return made.count()["bulk"]
+
+    assert start(1000) == 1
+    made.urgency.floors.run_times["bulk"].add(5.0)
+    assert start(1) == 2
+    assert start(900) == 4  # twenty seconds of nearly two thousand, the first one's among them
+
+
 def test_a_less_important_target_has_a_floor_too() -> None:
     made = slot({"a": SOON, "b": SOON, "c": SOON}, "bulk", floor=0.05)
     for queue in ("a", "b", "c"):
@@ -673,6 +708,22 @@ def test_a_burst_needs_no_more_slots_than_it_has_messages() -> None:
     for _ in range(9):
         made.urgency.started(made.flows["a"], 0.5, 0.0)
     assert made.slots_needed() == 12.0
+
+
+def test_of_a_thousand_messages_a_second_less_than_a_minute_is_known() -> None:
+    made = Slot(Targets({"a": LATER}), {"a": 1.0}, {"a": 0.1})
+    for number in range(5000):
+        made.urgency.started(made.flows["a"], 0.5, number / 1000)
+    made.now = 5.0
+    assert made.slots_needed() == pytest.approx(110, rel=0.02)
+
+
+def test_by_key_slots_are_needed_by_all_messages() -> None:
+    made = Slot(Targets({"a": SOON}), {"a": 1.0}, {"a": 10.0})
+    for number in range(100):
+        made.urgency.started(made.flows["a"], 0.5, 0.1 * number, counts=number == 0)
+    made.now = 10.0
+    assert made.slots_needed() == pytest.approx(110, rel=0.02)
 
 
 def test_floors_of_queues_with_a_target_are_in_their_work() -> None:

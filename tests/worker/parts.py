@@ -66,14 +66,20 @@ class Shelf(Feed):
         return made
 
 
-def shelf(name: str = "q", quantum: float = 1.0, flow: Flow | None = None, **more: Any) -> Shelf:
+def shelf(
+    name: str = "q",
+    quantum: float = 1.0,
+    flow: Flow | None = None,
+    kind: type[Shelf] = Shelf,
+    **more: Any,
+) -> Shelf:
     made: dict[str, Any] = {
         "flow": flow or Flow(name, quantum),
         "gate": gate(quantum),
         "ports": ports(),
         "window": 100,
     }
-    return Shelf(queue=Queue(name), channel=Channel(), **made | more)
+    return kind(queue=Queue(name), channel=Channel(), **made | more)
 
 
 class Queue:

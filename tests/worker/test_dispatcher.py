@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic, time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from celery_fair.core.chooser import Chooser
+from celery_fair.core.chooser import Chooser, Targets
+from celery_fair.core.keys.tags import Turn
+from celery_fair.core.targets import Target
 from celery_fair.core.window import RefillMeter
 from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Served
@@ -104,10 +107,10 @@ class Waits:
 class Scene:
     """A worker's main loop, on a clock that stands still."""
 
-    def __init__(self, slots: int, waited: Any = ()) -> None:
+    def __init__(self, slots: int, waited: Any = (), targets: Targets | None = None) -> None:
         self.now = 100.0
         self.launcher, self.supply, self.served = Crew(slots), Supply(), Served()
-        self.chooser = Chooser(self.launcher)
+        self.chooser = Chooser(self.launcher, targets=targets)
         self.wake_up = Silent()
         self.reports = Reports(self.wake_up)
         self.feeds = OpenFeeds(self.chooser, lambda: self.now)
@@ -116,10 +119,13 @@ class Scene:
         launcher: Any = self.launcher
         self.dispatcher = Dispatcher(choice, self.reports, supply, launcher, clock=lambda: self.now)
 
-    def queue(self, name: str, quantum: float = 1.0, **options: Any) -> Shelf:
+    def queue(
+        self, name: str, quantum: float = 1.0, kind: type[Shelf] = Shelf, **options: Any
+    ) -> Shelf:
         opened = gate(quantum, **options)
         flow = self.chooser.add(name, quantum, 0, opened)
-        feed = shelf(name, flow=flow, gate=opened, ports=ports()._replace(reports=self.reports))
+        to = ports()._replace(reports=self.reports)
+        feed = shelf(name, kind=kind, flow=flow, gate=opened, ports=to)
         self.feeds.add(feed)
         return feed
 
@@ -376,3 +382,47 @@ def test_waits_are_told() -> None:
     message.arrive(98.5)
     scene.run()
     assert waits.seconds == [("one", 1.5)]
+
+
+class Parallel(Shelf):
+    """Its messages wait for others of their keys, which run; nobody looks a hundred times."""
+
+    looks = 0
+
+    def next_cost(self, cost: Any) -> float | None:
+        return None
+
+    def take(self, now: float, started: int) -> Any:
+        self.looks += 1
+        assert self.looks < 100
+
+
+@pytest.mark.parametrize("aimed", ["orders", "mail"])
+def test_what_waits_for_its_key_holds_nobody_up(aimed: str) -> None:
+    """Neither as urgent, nor for its floor."""
+    target = Target(0.95, 1.0)
+    scene = Scene(slots=200, targets=Targets({aimed: target}))
+    scene.now = monotonic()
+    options = {aimed: {"target": target}}
+    orders = scene.queue("orders", kind=Parallel, **options.get("orders", {}))
+    mail = scene.queue("mail", **options.get("mail", {}))
+    mean = scene.chooser.urgency.floors.run_times["mail"]  # type: ignore[union-attr]
+    mean.add(1.0)
+    published = {"x-fair-published": time() - 10}
+    orders.put("o", **published)
+    mail.put(*["m"] * 150, **published)
+    assert scene.run() == "m" * 150
+
+
+def test_what_waits_behind_its_own_is_not_overdue() -> None:
+    """By key a target is for what had nothing before it, also where more is asked for ahead."""
+    target = Target(0.95, 1.0)
+    scene = Scene(slots=1, targets=Targets({"jobs": target}))
+    scene.now = monotonic()
+    jobs = scene.queue("jobs", target=target)
+    jobs.by_key = SimpleNamespace(charged=lambda item, cost: None)
+    for message in jobs.put("a", "b", "c", **{"x-fair-published": time() - 600}):
+        message.come_by(Turn("acme", "", 0.0, 0.0, 1.0))
+    assert scene.run() == "a"
+    [kept] = scene.chooser.urgency.kept(scene.now)  # type: ignore[union-attr]
+    assert (kept.had, kept.started, kept.missed) == (1, 0, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,14 @@ from celery_fair.core.targets import Target
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.observe.targets import TargetWatch
+
+
+class Request:
+    """As much of one as is asked; it begins when it is added."""
+
+    def __init__(self, queue: str) -> None:
+        self.message = SimpleNamespace(feed=SimpleNamespace(name=queue), lane=None)
+        self.message.hand_over = lambda at: setattr(self.message, "begun_at", at)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +41,31 @@ def test_a_miss_says_what_to_do(
     chooser = Chooser(running, targets=Targets({"mail": Target(0.95, 1.0)}))
     assert chooser.urgency is not None
     mail = chooser.add("mail", 1.0, 0, Gate(QueueOptions(1.0), None))
+    pool: Any = SimpleNamespace(in_flight=running, count=lambda: slots)
+    watch = TargetWatch(chooser, chooser.urgency, pool)
     for queue, taken in seconds.items():
-        chooser.urgency.floors.run_times[queue].add(taken)
+        watch.ended(Request(queue), taken)
     for _ in range(9):
         chooser.urgency.started(mail, 5.0, 0.0)
-    pool: Any = SimpleNamespace(in_flight=running, count=lambda: slots)
-    TargetWatch(chooser, chooser.urgency, pool).after_turn(0.0)
+    assert watch.after_turn(0.0) == watch.after_turn(3.0) == 5.0
     assert said in caplog.text
+
+
+def test_who_has_not_run_of_late_is_not_to_blame(caplog: pytest.LogCaptureFixture) -> None:
+    """But what runs now is, before any of it has ended."""
+    running = InFlight()
+    chooser = Chooser(running, targets=Targets({"mail": Target(0.95, 1.0)}))
+    assert chooser.urgency is not None
+    mail = chooser.add("mail", 1.0, 0, Gate(QueueOptions(1.0), None))
+    pool: Any = SimpleNamespace(in_flight=running, count=lambda: 8)
+    watch = TargetWatch(chooser, chooser.urgency, pool)
+    watch.ended(Request("nightly"), 3600.0)
+    now = monotonic() + 100
+    chooser.urgency.started(mail, 5.0, now)
+    watch.after_turn(now)
+    assert "was it a burst, or the worker away?" in caplog.text
+    running.add(Request("bulk"))
+    now += 100
+    chooser.urgency.started(mail, 5.0, now)
+    watch.after_turn(now)
+    assert "but tasks of bulk take 3.33min: cap them" in caplog.text

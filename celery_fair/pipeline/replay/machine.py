@@ -157,7 +157,7 @@ class Crew:
             next_price = self._price_of(head)
             self._heads[flow] = head, next_price
             cost = next_price.cost
-            since = self._since(flow.key, head, now) if self.chooser.ages else now
+            since = self._since(flow.key, head, now)
         if self._aims is not None:
             self._aims.started(flow, now - taken.message.published, now, taken.is_first)
         self.chooser.served(flow, price.cost, cost, flow.key in self.backlogged, since, now)

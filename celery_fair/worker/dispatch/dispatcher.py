@@ -177,8 +177,9 @@ class Dispatcher:
         if feed.flow.head is None:
             feed.lull.end(now)
         self._unprepared.append(feed)
-        cost = self._prices.price(feed.buffer[0])
-        self._chooser.offer(feed.flow, cost, self._waits_since(feed, feed.buffer[0]), now)
+        head = feed.buffer[0]
+        since = self._waits_since(feed, head) if self._counts(head) else now
+        self._chooser.offer(feed.flow, self._prices.price(head), since, now)
 
     def _price_now(self, flow: Flow) -> float | None:
         buffer = self._feeds[flow].buffer
@@ -273,17 +274,12 @@ class Dispatcher:
             feed.refill()
         self._unprepared.append(feed)
         head = feed.next_cost(self._prices.price)
-        if head is None:
-            feed.lull.begin(self._clock(), feed.owed)
-        if self._chooser.ages:
-            now = self._clock()
-            if feed.buffer:
-                since = self._waits_since(feed, feed.buffer[0])
-            elif head is None:
-                since = None
-            elif since is None or feed.by_key is not None:
-                since = now
-            is_here = bool(feed.buffer)
-            self._chooser.served(feed.flow, cost, head, feed.owed, since, now, is_here)
-        else:
-            self._chooser.served(feed.flow, cost, head, feed.owed)
+        now = self._clock()
+        if head is None:  # what is here may not start, as its key runs
+            feed.lull.begin(now, feed.owed)
+            since = None
+        elif feed.buffer and self._counts(feed.buffer[0]):
+            since = self._waits_since(feed, feed.buffer[0])
+        elif since is None or feed.by_key is not None:
+            since = now
+        self._chooser.served(feed.flow, cost, head, feed.owed, since, now, bool(feed.buffer))

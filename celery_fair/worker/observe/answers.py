@@ -105,13 +105,12 @@ class Answers:
             return {"queue": queue, "reason": "suspended", "text": _TEXTS["suspended"]}
         reason, until = self._chooser.why(feed.flow, now)
         busy, slots = len(self.in_flight), self.slots.count()
-        rounds = self._chooser.scheduler.of(feed.flow).rounds_ahead(feed.flow)
+        rounds, before = self._chooser.ahead(feed.flow)
         level, above = self._chooser.above(feed.flow, now)
         if reason is None:
             outranked = "" if not above else "urgent" if self._targets else "class"
             reason = _why_waiting(feed, rounds, busy >= slots, outranked)
         options = feed.gate.options
-        before = self._chooser.scheduler.of(feed.flow).before(feed.flow)
         text = _TEXTS[reason].format(
             queue=queue,
             in_flight=self.in_flight.of(queue),

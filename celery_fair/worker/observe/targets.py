@@ -7,6 +7,7 @@ and how many slots there are.
 import logging
 import math
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any, NamedTuple
 
 from celery_fair.core.chooser import Chooser
@@ -82,12 +83,15 @@ class TargetWatch:
     def __init__(self, chooser: Chooser, urgency: Urgency, slots: Slots) -> None:
         self._chooser, self._urgency, self._slots = chooser, urgency, slots
         self._look_at = 0.0
+        self._took: dict[str, tuple[float, float]] = {}  # when a queue's last ended, and seconds
         self._undated: set[str] = set()
         self._said: dict[str, float] = {}  # when it was last said that a queue's is missed
 
     def ended(self, request: Any, seconds: float) -> None:
         """A task has ended, in the pool's thread, after so long."""
-        self._urgency.floors.run_times[request.message.feed.name].add(seconds)
+        queue = request.message.feed.name
+        self._urgency.floors.run_times[queue].add(seconds)
+        self._took[queue] = monotonic(), seconds
 
     def look(self, now: float) -> Looked:
         """Return what targets are like now. From any thread."""
@@ -98,11 +102,14 @@ class TargetWatch:
             self._slots.count(),
         )
 
-    def after_turn(self, now: float) -> None:
-        """Say now and then in the log what is missed, and what is kept again."""
-        if now < self._look_at:
-            return
-        self._look_at = now + _EVERY
+    def after_turn(self, now: float) -> float:
+        """Say now and then in the log what is missed, and what is kept again; return when next."""
+        if now >= self._look_at:
+            self._look_at = now + _EVERY
+            self._say_all(now)
+        return self._look_at
+
+    def _say_all(self, now: float) -> None:
         looked = self.look(now)
         for kept in looked.kept.values():
             if not kept.is_dated and kept.queue not in self._undated:
@@ -138,14 +145,18 @@ class TargetWatch:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
         if looked.needed > looked.slots:
             return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"
-        times = {name: mean.value for name, mean in dict(self._urgency.floors.run_times).items()}
-        slowest = max(times, key=times.__getitem__, default=kept.queue)
-        if slowest != kept.queue and times[slowest] > kept.target.seconds:
-            time = in_words(times[slowest])
+        took = {name: s for name, (at, s) in dict(self._took).items() if at > now - PERIOD}
+        for each in self._slots.in_flight:
+            queue, seconds = each.message.feed.name, now - each.message.begun_at
+            took[queue] = max(seconds, took.get(queue, 0.0))
+        slowest = max(took, key=took.__getitem__, default=kept.queue)
+        if slowest != kept.queue and took[slowest] > kept.target.seconds:
+            time = in_words(took[slowest])
             return f"slots do not lack here, but tasks of {slowest} take {time}: cap them"
         doubt = "slots do not lack here: was it a burst, or the worker away?"
-        if times.get(kept.queue, 0.0) > kept.target.seconds / 4:
-            time = in_words(times[kept.queue])
-            doubt += f" Its tasks take {time}: busy workers may hold what others could start,"
-            doubt += " unless it has 'fetch': 'pull'"
+        if took.get(kept.queue, 0.0) > kept.target.seconds / 4:
+            doubt += (
+                f" Its tasks take {in_words(took[kept.queue])}: busy workers may hold what others"
+            )
+            doubt += " could start, unless it has 'fetch': 'pull'"
         return doubt
