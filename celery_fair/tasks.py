@@ -50,6 +50,7 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
     # Not to be taken from the app's settings, which mean other tasks.
     acks_on_failure = True
     acks_on_timeout = True
+    acks_on_failure_or_timeout = True  # before Celery 5.7
     reject_on_worker_lost = False
     retry_on_worker_lost = False
 
@@ -59,6 +60,16 @@ class NonRepeatableTask(Task):  # type: ignore[type-arg]
             cls.key = staticmethod(vars(cls)["key"])
         _check(cls)
         cls.acks_late = cls.ack == "after"
+
+    @classmethod
+    def annotate(cls) -> None:
+        """As Celery's, by ``task_annotations``.
+
+        Raises:
+            celery.exceptions.ImproperlyConfigured: these contradict what the task promises.
+        """
+        super().annotate()
+        _check(cls)
 
     def work(self, request: Any) -> str:
         """Return what names the work of a request, as `claimable` as that is.

@@ -29,7 +29,7 @@ def letter_of(payload: Any, handle: Any) -> Letter:
     known = properties if isinstance(properties, Mapping) else {}
     return Letter(
         headers=headers if isinstance(headers, Mapping) else {},
-        properties={_spelt(name): value for name, value in rest.items()} | dict(known),
+        properties={str(name).replace("-", "_"): each for name, each in rest.items()} | dict(known),
         body=_encoded(payload) if problem else _body(payload["body"], known.get("body_encoding")),
         handle=handle,
         problem=problem,
@@ -92,10 +92,6 @@ def targets(channel: Any, letter: Letter, exchanges: Mapping[str, Any]) -> list[
             f"no queue is bound to exchange {exchange!r} for routing key {key!r}; declare one"
         )
     return queues
-
-
-def _spelt(name: Any) -> Any:
-    return name.replace("-", "_") if isinstance(name, str) else name
 
 
 def _body(body: Any, encoding: Any) -> bytes:

@@ -9,7 +9,7 @@ after all comes to stand behind the others.
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from queue import Empty
 from typing import Any, NamedTuple
@@ -64,8 +64,12 @@ class RedisLetters(LetterQueue):
                 for raw in reversed(page):
                     yield _letter(key, raw)
 
+    def hold(self, letter: Letter) -> Letter:
+        key, _, payload = letter.handle
+        [raw] = self._move(letter, payload, [key])
+        return replace(letter, handle=_Place(key, raw.encode(), payload))
+
     def replay(self, letter: Letter) -> None:
-        place = letter.handle
         channel = self._channel
         exchange, _ = letter.origin
         queues = targets(channel, letter, self._exchanges)
@@ -74,14 +78,17 @@ class RedisLetters(LetterQueue):
                 f"exchange {exchange!r} is a fanout, which Redis keeps no messages of; publish the"
                 " task anew"
             )
-        fresh = fresh_payload(place.payload, letter)
-        lists = [self._send.list_of(queue, fresh) for queue in queues]
+        fresh = fresh_payload(letter.handle.payload, letter)
+        self._move(letter, fresh, [self._send.list_of(queue, fresh) for queue in queues])
+
+    def _move(self, letter: Letter, payload: Any, lists: list[str]) -> list[str]:
         copies = []
         for _ in lists:
-            fresh["properties"]["delivery_tag"] = str(uuid4())
-            copies.append(json.dumps(fresh))
-        keys = [place.key, *lists]
-        self._taken(letter, "EVAL", self._script, len(keys), *keys, place.raw, *copies)
+            payload["properties"]["delivery_tag"] = str(uuid4())
+            copies.append(json.dumps(payload))
+        keys = [letter.handle.key, *lists]
+        self._taken(letter, "EVAL", self._script, len(keys), *keys, letter.handle.raw, *copies)
+        return copies
 
     def remove(self, letter: Letter) -> None:
         self._taken(letter, "LREM", letter.handle.key, -1, letter.handle.raw)

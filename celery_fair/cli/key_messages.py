@@ -12,7 +12,8 @@ from celery_fair.brokers.lanes import register
 from celery_fair.cli.interrupt import in_steps, stoppable
 from celery_fair.cli.keys import key_argument, keys_group
 from celery_fair.cli.options import Outcome, outcome, the_app
-from celery_fair.operate.keys import Moved, opened, shown_key, waiting_by_key
+from celery_fair.operate.keys import opened, waiting_by_key
+from celery_fair.operate.keys.keys import Moved, shown_key
 from celery_fair.operate.text import counted
 
 _as_json = outcome("Print an object as JSON.")

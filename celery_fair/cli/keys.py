@@ -8,7 +8,8 @@ import click
 
 from celery_fair.cli.groups import Group
 from celery_fair.cli.options import COUNT, Outcome, outcome, table, the_app
-from celery_fair.operate.keys import Listing, live_options, opened, shown_key, whole_tenant, why
+from celery_fair.operate.keys import live_options, opened, whole_tenant
+from celery_fair.operate.keys.keys import Listing, shown_key, why
 from celery_fair.operate.text import counted, duration, escaped
 
 T = TypeVar("T")

@@ -52,6 +52,14 @@ class LetterQueue(ABC):
             keep: says of which letters something may be done until the end; of the others, nothing.
         """
 
+    def hold(self, letter: Letter) -> Letter:
+        """Let nobody else replay it, where `browse` has not seen to that; return it as it is now.
+
+        Raises:
+            GoneError: somebody has, or has removed it.
+        """
+        return letter
+
     @abstractmethod
     def replay(self, letter: Letter) -> None:
         """Publish it to where it was, as a fresh message, and then remove it.

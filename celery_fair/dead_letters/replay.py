@@ -45,9 +45,11 @@ def replay(
         copies.append(letter)
         if len(copies) < plan.todo[letter.digest].count:
             return False
-        for claim in sorted({claim for each in copies if (claim := each.text(CLAIM))}):
-            forget(claim, letter.id)
         first, *others = held.pop(letter.digest)
+        if claims := {claim for each in copies if (claim := each.text(CLAIM))}:
+            first = queue.hold(first)  # or they may be of what somebody else has just replayed
+        for claim in sorted(claims):
+            forget(claim, letter.id)
         for other in others:
             queue.remove(other)
             plan.report.duplicates.append(name)

@@ -66,16 +66,12 @@ def _postgresql(connection: Any) -> str:
     return ":".join(map(str, connection.execute(select(started, file)).one()))
 
 
-def _mariadb(connection: Any) -> str:
-    return ":".join(map(str, connection.execute(_STARTED).one()))
-
-
 _STARTED = text(files("celery_fair.ledger").joinpath("mariadb_started.sql").read_text())
 
 _SERVER: dict[str, Callable[[Any], str]] = {
     "sqlite": _file,
     "postgresql": _postgresql,
-    "mariadb": _mariadb,
+    "mariadb": lambda connection: ":".join(map(str, connection.execute(_STARTED).one())),
 }
 """What differs when a database may have lost its last claims without knowing of it.
 

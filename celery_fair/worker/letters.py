@@ -89,7 +89,6 @@ class DeadLetters:
         reason: str,
         detail: str = "",
         may_have_started: bool = True,
-        work: str = "",
     ) -> None:
         """Move a message that must not start (again) to the dead letters, and say so.
 
@@ -101,6 +100,7 @@ class DeadLetters:
             return
         queue = queue_of(message)
         may_have_started = may_have_started or is_redelivered(message)  # or a letter may be there
+        work = getattr(message, "claimed", "")
         headers = death_headers(
             message.delivery_info, queue, self._hostname, reason, detail, may_have_started, work
         )
@@ -120,7 +120,7 @@ class DeadLetters:
                 exc,
             )
             if self._later is not None:
-                again = partial(self.dead_letter, message, reason, detail, may_have_started, work)
+                again = partial(self.dead_letter, message, reason, detail, may_have_started)
                 self._later(0.0, partial(_strand, message))  # this may be a task's thread
                 self._later(_RETRY, again)
             return
@@ -204,8 +204,7 @@ class Dispositions:
         """Move a message that has not started to another queue; False if that is not taken now."""
         try:
             self._mover.move(message, queue)
-        except (NotTakenError, StaysError) as exc:
-            logger.debug("A message of %s is not moved to %s: %r", queue_of(message), queue, exc)
+        except (NotTakenError, StaysError):
             return False
         return True
 

@@ -354,6 +354,36 @@ def test_what_somebody_else_took_meanwhile(box: Box, second: Connection) -> None
     assert box.ids() == ["t2", "t4"]
 
 
+@pytest.mark.either_broker("redis")
+def test_a_claim_is_not_forgotten_of_what_somebody_else_has_replayed(
+    box: Box, second: Connection
+) -> None:
+    """It may be that of the message that they have replayed, which runs."""
+    for each in ("t1", "t2"):
+        box.put(each, claim=each)
+    forgotten: list[str] = []
+
+    def stop() -> bool:
+        if not forgotten:  # what it goes through has been read
+            with box.app.connection_for_write() as first:
+                letters = letters_of(box.app, first)
+                replay(
+                    letters, planned(box, first), forget=lambda claim, _: forgotten.append(claim)
+                )
+        return False
+
+    report = replay(
+        letters_of(box.app, second),
+        planned(box, second),
+        forget=lambda claim, _: forgotten.append(f"{claim}, which runs"),
+        stop=stop,
+    )
+
+    assert forgotten == ["t1", "t2"]
+    assert report.failed.keys() == {"t1", "t2"}
+    assert [message.headers["id"] for message in box.get("orders")] == ["t1", "t2"]
+
+
 def test_interrupted(box: Box, second: Connection) -> None:
     for each in ("t1", "t2", "t3"):
         box.put(each)

@@ -143,15 +143,30 @@ def test_news_wait_until_none_is_left_to_begin(executor: ThreadPoolExecutor) -> 
     assert told == [3]
 
 
-def test_an_executor_that_is_shut_down_is_no_error(executor: ThreadPoolExecutor) -> None:
+def test_where_there_are_no_more_threads_one_that_is_there_takes_it(
+    executor: ThreadPoolExecutor,
+) -> None:
     relay = Relay(executor, 4, lambda: None)
     gate, ran = block(relay), Event()
     relay._submit = refuse
-    with pytest.raises(RuntimeError):
-        relay.apply(int, (), {})
     relay.apply(ran.set, (), {})
     gate.set()
     assert ran.wait(PATIENCE)
+
+
+def test_where_there_is_none_it_is_refused_and_those_after_it_are_not(
+    executor: ThreadPoolExecutor,
+) -> None:
+    relay = Relay(executor, 1, lambda: None)
+    began: list[int] = []
+    submit, relay._submit = relay._submit, refuse
+    for number in range(2):
+        with pytest.raises(RuntimeError):
+            relay.apply(began.append, (number,), {})
+    relay._submit, ran = submit, Event()
+    relay.apply(began.append, (2,), {}, callback=lambda _: ran.set())
+    assert ran.wait(PATIENCE)
+    assert began == [2]
 
 
 def refuse(run: object) -> None:

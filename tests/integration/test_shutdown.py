@@ -149,14 +149,15 @@ def test_nor_does_one_that_kills_greenlets(
     assert not worker.records.finished.times(held)
 
 
+@pytest.mark.parametrize("ack", ["before", "after"])
 def test_what_a_cold_shutdown_breaks_off_and_nobody_starts_again_has_failed(
-    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path
+    rabbitmq_space: Space, start_worker: StartWorker, gate: Gate, tmp_path: Path, ack: str
 ) -> None:
     """Celery says that it is tried again, for which its publisher would wait for ever."""
     conf = {"result_backend": tmp_path.as_uri(), "task_ignore_result": False}
     options = {"app": "tests.apps.once", "pool": "prefork", "queues": ["a"], "conf": conf}
     worker = start_worker(rabbitmq_space, **options)
-    (held,) = publish(rabbitmq_space.url, {"a": 1}, "before", [str(gate.path)]).all()
+    (held,) = publish(rabbitmq_space.url, {"a": 1}, ack, [str(gate.path)]).all()
     wait_equal(lambda: len(worker.inspect("active")), 1)
 
     worker.sigquit()

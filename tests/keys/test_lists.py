@@ -101,6 +101,30 @@ def test_what_a_worker_takes_meanwhile_is_not_dropped(redis_space: Space) -> Non
         assert lists.look()[:2] == (0, 0)
 
 
+def test_another_part_is_not_forgotten_with_one_that_has_nothing_left(redis_space: Space) -> None:
+    with Connection(redis_space.url) as connection:
+        lists = lists_of(connection)
+        publish(redis_space.url, {"jobs": 1}, headers={"x-fair-key": "acme/A"}).all()
+        assert len(lists.pop(1, 1.0, "one")[2]) == 1
+        publish(redis_space.url, {"jobs": 2}, headers={"x-fair-key": "acme/B"}).all()
+        lists.pop(0, 1.0, "")
+        assert lists.drop("acme", "A", "letters", lambda raw: raw.decode()) == 0
+        assert len(lists.pop(2, 1.0, "two")[2]) == 2
+
+
+def test_whom_stricter_settings_held_is_not_held_by_those_that_are_not(redis_space: Space) -> None:
+    publish(redis_space.url, {"jobs": 3}, headers={"x-fair-key": "a"}).all()
+    with Connection(redis_space.url) as connection:
+        assert len(lists_of(connection, rate=1 / 3600).pop(3, 1.0, "one")[2]) == 1
+        assert len(lists_of(connection, rate=1 / 3600).pop(3, 1.0, "two")[2]) == 0
+        assert len(lists_of(connection).pop(3, 1.0, "three")[2]) == 2
+
+
+def test_any_number_of_tenants_can_be_asked_about(redis_space: Space) -> None:
+    with Connection(redis_space.url) as connection:
+        assert len(lists_of(connection).look(*map(str, range(9000)))[2]) == 9000
+
+
 def test_a_token_that_was_not_used_is_there_again(redis_space: Space) -> None:
     publish(redis_space.url, {"jobs": 3}, headers={"x-fair-key": "a"}).all()
     with Connection(redis_space.url) as connection:

@@ -155,7 +155,7 @@ def pause(server: Server, model: Model, tenant: str, paused: bool) -> None:
 
 @given(steps=STEPS, chance=st.randoms(use_true_random=False))
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_the_script_chooses_as_the_class_does(
     server: Server, steps: list[tuple[object, ...]], chance: random.Random

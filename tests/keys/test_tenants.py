@@ -290,6 +290,7 @@ def test_garbage_in_the_list(space: Space, start_worker: StartWorker, tenants: T
             "\xff",
             '{"headers": {"x-fair-key": []}}',
             "[" * 9999,
+            b'{"headers": {"x-fair-key": "M\xfcller"}}',
         ):
             redis.lpush(QUEUE, raw)
     ids = tenants.publish({"x" * 65536: 2, "a/b/c": 2, "%": 2, "\0": 2, "é": 2})

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
+from kombu import Connection, Exchange, Queue
 
 from tests.brokers import Space
 from tests.integration.depths import left, unsettled
 from tests.integration.gate import Gate
 from tests.once.conftest import DeadLetters
 from tests.once.test_once import APP, QUEUES, SHORT
-from tests.publishing import publish
+from tests.publishing import publish, publish_raw
 from tests.waiting import wait_equal, wait_for
 from tests.workers import StartWorker
 
@@ -68,3 +69,20 @@ def test_expired_and_revoked(
     wait_equal(lambda: left(space, *QUEUES), 2)  # Celery looks at them again when they come due
     assert not worker.records.started.times([*late, *later])
     assert dead_letters() == {}
+
+
+@pytest.mark.either_broker
+def test_what_is_to_be_claimed_elsewhere_is_not_lost_though_its_queue_is_not_known(
+    space: Space, start_worker: StartWorker, dead_letters: DeadLetters
+) -> None:
+    """By a worker without the bootstep: a queue is called otherwise than what leads to it."""
+    with Connection(space.url) as connection:
+        queue = Queue("a", Exchange("work"), routing_key="work.a")
+        queue(connection.channel()).declare()
+    headers = {"id": "lost", "task": "before", "x-fair-ledger": "another"}
+    known = {"content_type": "application/json", "content_encoding": "utf-8"}
+    publish_raw(space.url, "work.a", "[[], {}, {}]", exchange="work", headers=headers, **known)
+    start_worker(space, app=APP, pool="threads", queues=["a"], conf=SHORT, fair=False)
+    wait_equal(lambda: list(dead_letters()), ["lost"])
+    assert dead_letters()["lost"]["x-fair-may-have-started"] is False
+    wait_equal(lambda: left(space, "a"), 0)

@@ -154,7 +154,6 @@ class Burials:
         reason: str,
         detail: str = "",
         may_have_started: bool = True,
-        work: str = "",
     ) -> None:
         self.buried[message.headers["id"]] = (reason, may_have_started)
 

@@ -116,6 +116,8 @@ def test_or_at_the_end() -> None:
     scene = Scene(ack="after")
     assert scene.admits()
     assert not scene.message.acknowledged
+    scene.admission.not_acknowledged(scene.request, ConnectionResetError("cut before it started"))
+    assert scene.forgotten == ["work"]
 
 
 def test_confirm_waits_for_the_broker() -> None:

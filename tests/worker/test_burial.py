@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from celery_fair.dead_letters.death import LOST, properties_of
+from celery_fair.headers import CLAIM
 from celery_fair.worker.letters import DeadLetters
 from tests.worker.parts import shelf
 
@@ -18,6 +19,7 @@ class Mover:
 
     def dead_letter(self, message: Any, headers: Any) -> bool:
         self.tries += 1
+        self.headers = headers
         if self.tries <= self.failures:
             raise ConnectionError("the broker takes nothing")
         message.ack()
@@ -65,3 +67,12 @@ def test_a_dead_letter_is_deleted_by_nobody() -> None:
     message.properties["expiration"] = "9"
     assert "expiration" not in properties_of(message, {}, dead=True)["properties"]
     assert properties_of(message, {}, dead=False)["properties"]["expiration"] == "9"
+
+
+def test_what_its_work_was_claimed_by_is_said_whatever_the_reason() -> None:
+    """Or its replay would meet its own claim."""
+    scene = Scene(failures=1)
+    scene.message.claim("work")
+    scene.dead_letter()
+    scene.try_again()
+    assert scene.mover.headers[CLAIM] == "work"

@@ -167,7 +167,7 @@ def _backlog(tenant: bytes, weight: bytes, waiting: int, parts: int, *rest: Any)
     ahead, started, running, cap, rate, burst, held, before = rest
     limits = KeyLimits(int(cap) if cap else None, float(rate) if rate else None, int(burst))
     return Backlog(
-        tenant.decode(),
+        tenant.decode(errors="replace"),
         float(weight),
         waiting,
         parts,

@@ -17,7 +17,10 @@ end
 local held = base .. ':held'
 local answer = { redis.call('ZCARD', tenants.waiting) + redis.call('ZCARD', held) }
 local v = virtual(tenants)
-local found = { select(6 + #steps, unpack(ARGV)) }
+local found = {}
+for number = 6 + #steps, #ARGV do
+    found[#found + 1] = ARGV[number]
+end
 for _, which in ipairs(#found == 0 and { held, tenants.waiting } or {}) do
     for _, tenant in ipairs(redis.call('ZRANGE', which, 0, tonumber(ARGV[2]) - 1)) do
         found[#found + 1] = tenant

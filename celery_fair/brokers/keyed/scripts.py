@@ -74,8 +74,10 @@ class KeyedScripts:
         """
         from redis.exceptions import NoPermissionError
 
-        weights, limits = f"{self._base}:weights", f"{self._base}:limits"
-        commands: list[tuple[Any, ...]] = [("DEL", weights, limits)]
+        weights, limits, held = (f"{self._base}:{name}" for name in ("weights", "limits", "held"))
+        # Whoever is held by limits that were stricter is not for as long as these said.
+        commands: list[tuple[Any, ...]] = [("ZUNIONSTORE", held, 1, held, "WEIGHTS", 0)]
+        commands.append(("DEL", weights, limits))
         for tenant, weight in self._keyed.weights.items():
             commands.append(("HSET", weights, tenant, weight))
         for tenant, own in self._keyed.own_limits.items():

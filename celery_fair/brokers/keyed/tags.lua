@@ -117,7 +117,11 @@ local function serve(level, key, step, most, more, draw)
     return finish, begins
 end
 
-local function settle(level, key, finish, step)
+local function settle(level, key, finish, step, most)
+    local waiting = redis.call('ZCARD', level.waiting)
+    if step < 0 and waiting > 0 then
+        advance(level, virtual(level) + math.max(step / waiting, most) / lag)
+    end
     local start = tag(level.waiting, key)
     if start then
         redis.call('ZADD', level.waiting, text(start + step), key)
@@ -243,17 +247,18 @@ local function serve_both(tenant, part, only, charge, usual, more, draw)
 end
 
 local function settle_both(tenant, part, finish, part_finish, difference, usual)
-    settle(tenants, tenant, finish, difference / weight(tenant, usual))
+    settle(tenants, tenant, finish, difference / weight(tenant, usual), difference / weight('', usual))
     local parts = parts_of(tenant)
     if redis.call('EXISTS', parts.waiting) == 1 then
-        settle(parts, part, part_finish, difference)
+        settle(parts, part, part_finish, difference, difference)
     end
 end
 
 local function drop_both(tenant, part)
     local parts = parts_of(tenant)
     drop(parts, part)
-    if redis.call('HGET', base .. ':only', tenant) == part or redis.call('EXISTS', parts.waiting) == 0 then
+    local only = redis.call('HGET', base .. ':only', tenant)
+    if only == part or not only and redis.call('EXISTS', parts.waiting) == 0 then
         forget_parts(tenant)
         drop(tenants, tenant)
     end

@@ -170,10 +170,15 @@ class Tags:
     def settle(self, key: str, finish: float, difference: float) -> None:
         """What was served took `difference` more, or less, than was charged.
 
+        If less, as of what did not start, the virtual time has advanced for nothing: who comes
+        would begin behind all that.
+
         Arguments:
             finish: what `serve` returned.
         """
         step = difference / self.weight(key)
+        if difference < 0 and self.waiting:
+            self.virtual += max(step / len(self.waiting), difference / self.weight("")) / _LAG
         entry = self.waiting.get(key)
         if entry is not None:
             self._wait(key, entry[0] + step)

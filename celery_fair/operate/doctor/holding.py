@@ -33,7 +33,8 @@ _LOOKS = 4
 
 def consumer_timeout(app: Any, queues: list[Any]) -> Finding:
     """Compare the shortest that a queue has with how long messages may be unacknowledged."""
-    seconds = min(map(_timeout_of, queues), default=_DEFAULT)
+    told = [(queue.queue_arguments or {}).get(_ARGUMENT, 1000 * _DEFAULT) for queue in queues]
+    seconds = min(map(float, told), default=1000 * _DEFAULT) / 1000
     waits = min(LONGEST_WAIT, seconds / 2) * (1 + 1 / _LOOKS)
     longer = _late_for_longer(app, seconds - waits)
     if not longer:
@@ -46,11 +47,6 @@ def consumer_timeout(app: Any, queues: list[Any]) -> Finding:
         f"a time_limit below {seconds - waits:g} s; or consumer_timeout in rabbitmq.conf above the"
         " longest run and that, in milliseconds",
     )
-
-
-def _timeout_of(queue: Any) -> float:
-    """Return what a queue is declared with, in seconds."""
-    return float((queue.queue_arguments or {}).get(_ARGUMENT, _DEFAULT * 1000)) / 1000
 
 
 def _late_for_longer(app: Any, seconds: float) -> list[str]:

@@ -19,33 +19,12 @@ from celery_fair.brokers.broker import broker_of, shown
 from celery_fair.core.keys.fair_key import read_key
 from celery_fair.operate.broker import connected
 from celery_fair.operate.errors import InvalidRequestError, OperateError
-from celery_fair.operate.keys.keys import (
-    Keys,
-    Listing,
-    Moved,
-    refuse_idle_burst,
-    shown_key,
-    why,
-)
+from celery_fair.operate.keys.keys import Keys, Listing
 from celery_fair.operate.keys.on_rabbitmq import RabbitMQKeys
 from celery_fair.operate.keys.on_redis import RedisKeys
 from celery_fair.operate.text import assignments
 from celery_fair.routing.declared import queues_of
 from celery_fair.settings import KeyedQueue, Settings, live_key_options
-
-__all__ = [
-    "Keys",
-    "Listing",
-    "Moved",
-    "live_options",
-    "opened",
-    "refuse_idle_burst",
-    "shown_key",
-    "waiting_by_key",
-    "watched",
-    "whole_tenant",
-    "why",
-]
 
 
 @contextmanager

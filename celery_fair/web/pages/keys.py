@@ -9,14 +9,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from celery_fair.brokers.keyed.lists import Backlog
-from celery_fair.operate.keys import (
-    live_options,
-    opened,
-    refuse_idle_burst,
-    watched,
-    whole_tenant,
-    why,
-)
+from celery_fair.operate.keys import live_options, opened, watched, whole_tenant
+from celery_fair.operate.keys.keys import refuse_idle_burst, why
 from celery_fair.web.forms import Form
 from celery_fair.web.looks import Looks
 from celery_fair.web.pages.changing import Change, as_before, written

@@ -1,6 +1,5 @@
 """The dead letters: found, looked at, replayed, purged."""
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -38,7 +37,7 @@ class LetterPages:
         return {
             "letters": found.letters,
             "orders": self._site.orders.recent(),
-            "counts": {name: _largest(each) for name, each in found.counts.items()},
+            "counts": {name: each.most_common(8) for name, each in found.counts.items()},
             "found": found.count,
             "scanned": found.looked_at,
             "waiting": max(waiting, found.looked_at),
@@ -104,10 +103,6 @@ class LetterPages:
         if order is None:
             raise HTTPException(404, "There is no such order any more: look at the letters again.")
         return order
-
-
-def _largest(counts: Counter[str]) -> list[tuple[str, int]]:
-    return [(value or "–", count) for value, count in counts.most_common(8)]
 
 
 def _filters(asked: Mapping[str, str]) -> Filters:

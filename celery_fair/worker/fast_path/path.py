@@ -65,7 +65,7 @@ class Relay:
             self._waiting.append((target, args, kwargs, callback, accept_callback))
             call = self._call()
         if call:
-            self._submit(self._run)
+            self._call_runner()
 
     def ended(self) -> None:
         """Say that a request has ended; it is passed on when none is left to begin."""
@@ -113,9 +113,13 @@ class Relay:
     def _call_runner(self) -> None:
         try:
             self._submit(self._run)
-        except RuntimeError:  # shut down meanwhile
+        except RuntimeError:  # shut down meanwhile, or the system has no more threads
             with self._lock:
                 self._called = False
+                if self._runners:  # one of these takes it
+                    return
+                self._waiting.pop()
+            raise
 
 
 class FastPath(PlainWay):

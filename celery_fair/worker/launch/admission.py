@@ -182,6 +182,7 @@ class Admission:
         if policy is Policy.REPEATABLE:
             return True
         delivery, work, owner = self._claims.judge(request)
+        request.message.claim(work)
         action = disposition(delivery, policy)
         starts = action is Action.RUN or action is Action.ACKNOWLEDGE_THEN_RUN
         if starts and not all(log(request) for log in self._logs):
@@ -191,14 +192,12 @@ class Admission:
         if action is Action.RUN:
             return True
         if action is Action.ACKNOWLEDGE_THEN_RUN:
-            return self.acknowledged(request, work)
+            return self.acknowledged(request)
         if action is Action.MARK:
             self._mark(request, owner or True)
         else:
             twice = delivery is Delivery.CLAIMED and not is_of(owner, str(request.id))
-            self._dead_letters.dead_letter(
-                request.message, DUPLICATE if twice else REDELIVERED, work=work
-            )
+            self._dead_letters.dead_letter(request.message, DUPLICATE if twice else REDELIVERED)
             request.send_event("task-rejected", requeue=False)
         return False
 
@@ -220,16 +219,12 @@ class Admission:
             logger.warning("Not started: task %s could not be given back yet: %r", request, exc)
             self._put_off(request)
 
-    def acknowledged(self, request: Any, work: str = "") -> bool:
+    def acknowledged(self, request: Any) -> bool:
         """Acknowledge a message before its task starts, once; if that fails, it must not start.
 
         It is written when all that are about to start are; see `launcher`.
-
-        Arguments:
-            work: what was claimed for it.
         """
         message = request.message
-        message.claim(work)
         try:
             self._receipts.acknowledge(message)
             if request.task.confirm:
@@ -237,7 +232,7 @@ class Admission:
                 self._receipts.confirm(message)
         except NotHeldError as exc:
             logger.warning("Not started: task %s[%s]: %s", request.name, request.id, exc)
-            self._claims.give_up(work)
+            self._claims.give_up(message.claimed)
             return False
         except Exception as exc:  # noqa: BLE001 - any doubt about it: do not start
             self.not_acknowledged(request, exc)

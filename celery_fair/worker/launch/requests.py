@@ -184,12 +184,18 @@ class OnceRequest(Request):
         return super().on_failure(exc_info, *args, **kwargs)
 
     def cancel(self, pool: Any, *args: Any, **retry: Any) -> None:
-        """As Celery's, at a cold shutdown; but nobody tries it again, as Celery would say."""
+        """As Celery's, at a cold shutdown, or when the connection is lost and the app says so; but
+        nobody tries it again, as Celery would say."""
         super().cancel(pool, *args, **dict.fromkeys(retry, False))  # before Celery 5.6 none is told
-        if self.acknowledged:
-            lost = WorkerLostError("The worker was told to end at once.")
-            context = self._context  # type: ignore[attr-defined]
-            self.task.backend.mark_as_failure(self.id, lost, None, context, self.store_errors)
+        lost = WorkerLostError("It was cancelled by its worker.")
+        context = self._context  # type: ignore[attr-defined]
+        self.task.backend.mark_as_failure(self.id, lost, None, context, self.store_errors)
+
+
+_UNKNOWN = (
+    "not so, but a worker without celery-fair does not know its queue and cannot give it back"
+)
+"""What is wrong with a message that is to be claimed elsewhere, and came by an exchange."""
 
 
 @lru_cache(maxsize=1)
@@ -214,7 +220,10 @@ def strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callable[...
         if is_redelivered(message):
             dead_letters.dead_letter(message, REDELIVERED)
         elif may_be_claimed_elsewhere(message.headers, None):
-            _mark(message, mover)
+            if message.delivery_info.get("exchange"):  # by which its queue is not known here
+                dead_letters.dead_letter(message, REDELIVERED, _UNKNOWN, may_have_started=False)
+            else:
+                _mark(message, mover)
         else:
             handle(message, *args, **kwargs)
 

@@ -104,12 +104,9 @@ class TargetWatch:
 
     def after_turn(self, now: float) -> float:
         """Say now and then in the log what is missed, and what is kept again; return when next."""
-        if now >= self._look_at:
-            self._look_at = now + _EVERY
-            self._say_all(now)
-        return self._look_at
-
-    def _say_all(self, now: float) -> None:
+        if now < self._look_at:
+            return self._look_at
+        self._look_at = now + _EVERY
         looked = self.look(now)
         for kept in looked.kept.values():
             if not kept.is_dated and kept.queue not in self._undated:
@@ -123,6 +120,7 @@ class TargetWatch:
             elif now >= self._said.get(kept.queue, -PERIOD) + PERIOD:
                 self._said[kept.queue] = now
                 self._say(kept, looked, now)
+        return self._look_at
 
     def _say(self, kept: Kept, looked: Looked, now: float) -> None:
         assert kept.wait is not None

@@ -147,11 +147,18 @@ class KeyedFeed(Pulled):
             message.come_by(turn._replace(charged=cost))
         if not cost and message.aside != "limit":
             self._leases.leave(self.name, message, unused=True)
+            if message.turn is not None:  # its key may be limited, or paused, by then
+                message.come_by(message.turn._replace(has="left"))
 
     def ended(self, message: Any) -> None:
         """The task of a message has ended; any thread may say so."""
         if self._leases.leave(self.name, message, unused=False):
             self._ask_at = 0.0  # its key may have waited for that
+
+    def settled(self, message: Any) -> None:
+        if message.aside:  # it was revoked, or has expired; what comes due is not aside any more
+            self._leases.leave(self.name, message, unused=True)
+        super().settled(message)
 
     def take(self, now: float, started: int) -> Any:
         """Return the next message that has its place still, if it needs one."""

@@ -94,10 +94,13 @@ class KeyedRedisFeed(KeyedFeed, RedisFeed):
             self._leases.untold(self.name, left)
             raise
         for number, (raw, *turn) in enumerate(taken, 1):
-            tenant, part, finish, part_finish, has, first, *unread = (t.decode() for t in turn)
+            told: list[Any] = turn[:5]
             place = f"{prefix}{number}"
-            message = self._take_in(raw, place, recorded=not unread)
-            came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(first), place)
+            message = self._take_in(raw, place, recorded=not turn[6:])
+            if message is not None:  # else its key may be no text
+                told = [field.decode() for field in told]
+            tenant, part, finish, part_finish, has = told
+            came_by = Turn(tenant, part, finish, part_finish, charge, has, bool(turn[5]), place)
             if message is None:
                 self._settled.append((came_by, -charge))
                 if has:
