@@ -41,11 +41,10 @@ class Floors:
 
     def wait(self, flow: Flow) -> None:
         """The flow has a message, and may have a floor."""
-        if flow.key not in self._waiting:
-            self._waiting[flow.key] = flow
-            if flow.key not in self._had:
-                heappush(self._turns, (self._due, flow.key))
-            self._had[flow.key] = max(self._had.get(flow.key, 0.0), self._due)
+        self._waiting[flow.key] = flow
+        if flow.key not in self._had:
+            self._had[flow.key] = self._due
+            heappush(self._turns, (self._due, flow.key))
 
     def forget(self, flow: Flow) -> None:
         """It has none."""
@@ -90,7 +89,7 @@ class Floors:
             self._uncounted.add(flow.key)
         had = self._had.get(flow.key)
         if had is not None:
-            self._had[flow.key] = max(had, min(had, self._due) + self._seconds(flow))
+            self._had[flow.key] = min(had, self._due) + self._seconds(flow)
 
     def _seconds(self, flow: Flow) -> float:
         known = self.run_times.get(flow.key)

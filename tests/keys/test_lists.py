@@ -20,7 +20,7 @@ from celery_fair.brokers.keyed.scripts import Left, base_of
 from celery_fair.brokers.lanes import Lanes
 from celery_fair.brokers.redis import Commands
 from celery_fair.brokers.redis_acks import acknowledge_held
-from celery_fair.core.keys.tags import TenantTags
+from celery_fair.core.keys.tags import TenantTags, Turn
 from celery_fair.settings.keys import KeyedQueue
 from celery_fair.worker.queues.keyed.lane_watch import LaneWatch
 from celery_fair.worker.queues.keyed.spare_lanes import SpareLanes
@@ -118,6 +118,20 @@ def test_whom_stricter_settings_held_is_not_held_by_those_that_are_not(redis_spa
         assert len(lists_of(connection, rate=1 / 3600).pop(3, 1.0, "one")[2]) == 1
         assert len(lists_of(connection, rate=1 / 3600).pop(3, 1.0, "two")[2]) == 0
         assert len(lists_of(connection).pop(3, 1.0, "three")[2]) == 2
+
+
+def test_who_comes_is_next_behind_a_flood_that_took_nothing(redis_space: Space) -> None:
+    publish(redis_space.url, {"jobs": 61}, headers={"x-fair-key": "flood"}).all()
+    with Connection(redis_space.url) as connection:
+        lists = lists_of(connection)
+        settled: list[tuple[Turn, float]] = []
+        for number in range(60):
+            [[_, *told]] = lists.pop(1, 1.0, f"{number}.", settled)[2]
+            tenant, part, finish, part_finish, *_ = (each.decode() for each in told)
+            settled = [(Turn(tenant, part, finish, part_finish, 1.0), -1.0)]
+        publish(redis_space.url, {"jobs": 1}, headers={"x-fair-key": "quiet"}).all()
+        publish(redis_space.url, {"jobs": 9}, headers={"x-fair-key": "flood"}).all()
+        assert b"quiet" in {tenant for _, tenant, *_ in lists.pop(3, 1.0, "last.", settled)[2]}
 
 
 def test_any_number_of_tenants_can_be_asked_about(redis_space: Space) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,8 @@ from celery_fair.core.targets import Target
 from celery_fair.settings import QueueOptions
 from celery_fair.worker.launch.in_flight import InFlight
 from celery_fair.worker.observe.targets import TargetWatch
+from celery_fair.worker.process import Parts
+from tests.worker.parts import Silent
 
 
 class Request:
@@ -69,3 +72,12 @@ def test_who_has_not_run_of_late_is_not_to_blame(caplog: pytest.LogCaptureFixtur
     chooser.urgency.started(mail, 5.0, now)
     watch.after_turn(now)
     assert "but tasks of bulk take 3.33min: cap them" in caplog.text
+
+
+def test_it_is_looked_again_though_nothing_starts_or_ends() -> None:
+    """A pool with an event loop wakes for nothing while all its slots are taken."""
+    parts: Any = object.__new__(Parts)
+    parts._has_news, parts.wake_up = Event(), Silent()
+    parts.targets = [SimpleNamespace(after_turn=lambda now: now + 5)]
+    parts.after_turn(3.0)
+    assert parts.wake_up.times == [8.0]
