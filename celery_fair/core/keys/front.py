@@ -235,7 +235,7 @@ class FrontAndLanes:
         self._has_come(pick.number, key, left)
         served = pick.served
         if key != pick.key:
-            self.tags.settle(served, -pick.charge)
+            self.tags.settle(served, -pick.charge, instead=key is not None)
             if key is None:
                 return None
             served = self.tags.serve(*key, pick.charge, True)

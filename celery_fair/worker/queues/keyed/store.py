@@ -290,8 +290,8 @@ class SharedTags(TenantTags):
         self._tell(tenant, charge)
         return served
 
-    def settle(self, served: Served, difference: float) -> None:
-        super().settle(served, difference)
+    def settle(self, served: Served, difference: float, instead: bool = False) -> None:
+        super().settle(served, difference, instead)
         self._elsewhere.settled(difference)
         self._tell(served.tenant, difference)
 
