@@ -50,8 +50,7 @@ class Acks:
         self._qos = qos
         self._on_first = on_first
         self._waiting: list[str] = []
-        self._sent: Asking = self._settling([])  # what was sent last
-        self._sent.close()
+        self._sent: Any = (None for _ in "")  # what was sent last; nothing yet
         self._error: Exception | None = None
         self._keeps = True
 

@@ -30,6 +30,8 @@ from celery_fair.dead_letters.letter_queue import (
 _PAGE = 500
 """Letters read at a time."""
 
+_GONE = "somebody else has replayed or removed it meanwhile"
+
 
 class _Place(NamedTuple):
     key: str
@@ -65,9 +67,13 @@ class RedisLetters(LetterQueue):
                     yield _letter(key, raw)
 
     def hold(self, letter: Letter) -> Letter:
-        key, _, payload = letter.handle
-        [raw] = self._move(letter, payload, [key])
-        return replace(letter, handle=_Place(key, raw.encode(), payload))
+        key, raw, payload = letter.handle
+        payload["properties"]["delivery_tag"] = str(uuid4())
+        held = json.dumps(payload).encode()
+        script = script_text("celery_fair.brokers", "rewrite.lua")
+        if not self._send("EVAL", script, 1, key, raw, held):
+            raise GoneError(_GONE)
+        return replace(letter, handle=_Place(key, held, payload))
 
     def replay(self, letter: Letter) -> None:
         channel = self._channel
@@ -78,17 +84,15 @@ class RedisLetters(LetterQueue):
                 f"exchange {exchange!r} is a fanout, which Redis keeps no messages of; publish the"
                 " task anew"
             )
-        fresh = fresh_payload(letter.handle.payload, letter)
-        self._move(letter, fresh, [self._send.list_of(queue, fresh) for queue in queues])
-
-    def _move(self, letter: Letter, payload: Any, lists: list[str]) -> list[str]:
+        place = letter.handle
+        fresh = fresh_payload(place.payload, letter)
+        lists = [self._send.list_of(queue, fresh) for queue in queues]
         copies = []
         for _ in lists:
-            payload["properties"]["delivery_tag"] = str(uuid4())
-            copies.append(json.dumps(payload))
-        keys = [letter.handle.key, *lists]
-        self._taken(letter, "EVAL", self._script, len(keys), *keys, letter.handle.raw, *copies)
-        return copies
+            fresh["properties"]["delivery_tag"] = str(uuid4())
+            copies.append(json.dumps(fresh))
+        keys = [place.key, *lists]
+        self._taken(letter, "EVAL", self._script, len(keys), *keys, place.raw, *copies)
 
     def remove(self, letter: Letter) -> None:
         self._taken(letter, "LREM", letter.handle.key, -1, letter.handle.raw)
@@ -101,7 +105,7 @@ class RedisLetters(LetterQueue):
 
     def _taken(self, letter: Letter, *command: Any) -> None:
         if not self._send(*command):
-            raise GoneError("somebody else has replayed or removed it meanwhile")
+            raise GoneError(_GONE)
         self._passed[letter.handle.key] -= 1
 
     @cached_property

@@ -89,7 +89,7 @@ class Floors:
             self._uncounted.add(flow.key)
         had = self._had.get(flow.key)
         if had is not None:
-            self._had[flow.key] = min(had, self._due) + self._seconds(flow)
+            self._had[flow.key] = max(had, min(had, self._due) + self._seconds(flow))
 
     def _seconds(self, flow: Flow) -> float:
         known = self.run_times.get(flow.key)

@@ -359,7 +359,8 @@ def test_a_claim_is_not_forgotten_of_what_somebody_else_has_replayed(
     box: Box, second: Connection
 ) -> None:
     """It may be that of the message that they have replayed, which runs."""
-    for each in ("t1", "t2"):
+    ids = [f"t{number:03}" for number in range(600)]  # more than are read at a time
+    for each in ids:
         box.put(each, claim=each)
     forgotten: list[str] = []
 
@@ -379,9 +380,9 @@ def test_a_claim_is_not_forgotten_of_what_somebody_else_has_replayed(
         stop=stop,
     )
 
-    assert forgotten == ["t1", "t2"]
-    assert report.failed.keys() == {"t1", "t2"}
-    assert [message.headers["id"] for message in box.get("orders")] == ["t1", "t2"]
+    assert forgotten == ids
+    assert report.failed.keys() == {*ids}
+    assert [message.headers["id"] for message in box.get("orders")] == ids
 
 
 def test_interrupted(box: Box, second: Connection) -> None:

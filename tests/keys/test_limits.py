@@ -213,22 +213,6 @@ def test_what_has_expired_leaves_its_place(
 
 
 @on_redis
-def test_what_comes_due_of_a_key_that_was_paused_meanwhile_waits(
-    space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, limited: Limited
-) -> None:
-    worker = start_worker(space, pool="threads", concurrency=3, queues=[QUEUE], conf=limited())
-    assert worker.inspect("scheduled") == []  # it hears commands from now on
-    later = tenants.publish({"a": 2}, countdown=5)
-    wait_for(lambda: len(worker.inspect("scheduled")) == 2, 30)
-    assert run("keys", "pause", QUEUE, "a").exit_code == 0
-    wait_for(lambda: "a has 2 messages waiting" in run("keys", "show", QUEUE, "a").output, 30)
-    assert not worker.records.started.times(later)
-    assert run("keys", "resume", QUEUE, "a").exit_code == 0
-    worker.records.started.wait_once(later)
-    assert worker.stop() == 0
-
-
-@on_redis
 def test_what_is_set_live(
     space: Space, start_worker: StartWorker, tenants: Tenants, run: Run, limited: Limited
 ) -> None:

@@ -33,7 +33,7 @@ STEPS = st.lists(
         st.tuples(st.just("pop"), st.integers(1, 6)),
         st.tuples(st.just("pop"), st.integers(1, 6)),
         st.tuples(st.just("settle"), st.integers(0, 50), st.floats(-1.3, 20.0)),
-        st.tuples(st.just("settle"), st.integers(0, 3), st.floats(-1.3, 1.3)),
+        st.tuples(st.just("settle"), st.integers(0, 3), st.just(-CHARGE) | st.floats(-1.3, 1.3)),
         st.tuples(st.just("delete"), st.sampled_from(("a", "d/1"))),
         st.tuples(st.just("pause"), st.sampled_from("ad")),
         st.tuples(st.just("resume"), st.sampled_from("ad")),
@@ -127,7 +127,7 @@ class Model:
     ) -> list[tuple[str, Served]]:
         self._drawn = drawn
         for served, difference in settled:
-            self._tags.settle(served, difference)
+            self._tags.settle(served, difference, unused=difference == -CHARGE)
         taken: list[tuple[str, Served]] = []
         while len(taken) < wanted and (found := self._tags.first()):
             lane = self.lanes[found]

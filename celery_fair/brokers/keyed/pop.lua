@@ -12,7 +12,7 @@
 --       then how many messages have their places no longer, and for each: tenant, delivery tag, 1 if
 --       it did not start,
 --       then for each message that has been settled: tenant, part, finish tag, that of the part,
---       and what it took more than it was charged.
+--       what it took more than it was charged, and 1 if it did not start.
 -- Returns: {messages in lanes, messages unsorted, {message, tenant, part, finish tag, that of the
 --       part, "place" if it has one of those that may run, else "token" if it has one of the leash,
 --       else "", "first" if its tenant had nothing else waiting when it came, else ""}, ...}. The nth
@@ -54,13 +54,14 @@ for number = place + 1, first_settled - 1, 3 do
     leave(ARGV[number], ARGV[number + 1], ARGV[number + 2] == '1')
 end
 release_due()
-for place = first_settled, #ARGV, 5 do
+for place = first_settled, #ARGV, 6 do
     settle_both(
         ARGV[place],
         ARGV[place + 1],
         tonumber(ARGV[place + 2]),
         tonumber(ARGV[place + 3]),
         tonumber(ARGV[place + 4]),
+        ARGV[place + 5] == '1',
         usual
     )
 end

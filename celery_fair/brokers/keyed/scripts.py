@@ -127,7 +127,7 @@ class KeyedScripts:
         args += [_SORTED, _SORTED_BYTES, written(self._keyed.limits), SLACK, self._keyed.lease]
         args += [self._keyed.name, *self._steps, len(left), *_told(left)]
         for turn, difference in settled:
-            args += [turn.tenant, turn.part, turn.finish, turn.part_finish, difference]
+            args += [*turn[:4], difference, int(difference == -turn.charged)]
         waiting, unsorted, *taken = self._pop(self._keys, args)
         return int(waiting), int(unsorted), taken
 

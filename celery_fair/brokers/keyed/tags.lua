@@ -117,9 +117,10 @@ local function serve(level, key, step, most, more, draw)
     return finish, begins
 end
 
-local function settle(level, key, finish, step, most)
-    local waiting = redis.call('ZCARD', level.waiting)
-    if step < 0 and waiting > 0 then
+local function settle(level, key, finish, step, unused, most)
+    local waiting = unused and redis.call('ZCARD', level.waiting) or 0
+    if waiting > 0 then
+        forget(level, virtual(level))
         advance(level, virtual(level) + math.max(step / waiting, most) / lag)
     end
     local start = tag(level.waiting, key)
@@ -246,11 +247,12 @@ local function serve_both(tenant, part, only, charge, usual, more, draw)
     return finish, part_finish, begins
 end
 
-local function settle_both(tenant, part, finish, part_finish, difference, usual)
-    settle(tenants, tenant, finish, difference / weight(tenant, usual), difference / weight('', usual))
+local function settle_both(tenant, part, finish, part_finish, difference, unused, usual)
+    local most = difference / weight('', usual)
+    settle(tenants, tenant, finish, difference / weight(tenant, usual), unused, most)
     local parts = parts_of(tenant)
     if redis.call('EXISTS', parts.waiting) == 1 then
-        settle(parts, part, part_finish, difference, difference)
+        settle(parts, part, part_finish, difference, unused, difference)
     end
 end
 

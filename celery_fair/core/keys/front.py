@@ -235,7 +235,7 @@ class FrontAndLanes:
         self._has_come(pick.number, key, left)
         served = pick.served
         if key != pick.key:
-            self.tags.settle(served, -pick.charge, instead=key is not None)
+            self.tags.settle(served, -pick.charge, unused=key is None)
             if key is None:
                 return None
             served = self.tags.serve(*key, pick.charge, True)
@@ -357,7 +357,7 @@ class LimitedLanes(FrontAndLanes):
             found = self.may(key[0])
             if found is None:
                 self._has_come(pick.number, key, left)
-                self.tags.settle(pick.served, -pick.charge)
+                self.tags.settle(pick.served, -pick.charge, unused=True)
                 self.give_up(pick)
                 self.hold(key[0])
                 return Turn(*key, 0.0, 0.0, 0.0, has="left")

@@ -167,18 +167,17 @@ class Tags:
         assert first is not None  # or nobody could be served
         return self.waiting[first][0]
 
-    def settle(self, key: str, finish: float, difference: float, instead: bool = False) -> None:
+    def settle(self, key: str, finish: float, difference: float, unused: bool = False) -> None:
         """What was served took `difference` more, or less, than was charged.
-
-        If less, as of what did not start, the virtual time has advanced for nothing: who comes
-        would begin behind all that.
 
         Arguments:
             finish: what `serve` returned.
-            instead: whether another key's message has started in its place.
+            unused: whether nothing has started: the virtual time has advanced for nothing then, and
+                who comes would begin behind all that.
         """
         step = difference / self.weight(key)
-        if difference < 0 and self.waiting and not instead:
+        if unused and self.waiting:
+            self._forget()  # they were not ahead
             self.virtual += max(step / len(self.waiting), difference / self.weight("")) / _LAG
         entry = self.waiting.get(key)
         if entry is not None:
@@ -341,12 +340,12 @@ class TenantTags:
             del self._parts[tenant]
         return Served(tenant, part, finish, part_finish)
 
-    def settle(self, served: Served, difference: float, instead: bool = False) -> None:
+    def settle(self, served: Served, difference: float, unused: bool = False) -> None:
         """What was served took `difference` more, or less, than was charged; as `Tags.settle`."""
-        self.tenants.settle(served.tenant, served.finish, difference, instead)
+        self.tenants.settle(served.tenant, served.finish, difference, unused)
         parts = self._parts.get(served.tenant)
         if isinstance(parts, Tags):
-            parts.settle(served.part, served.part_finish, difference, instead)
+            parts.settle(served.part, served.part_finish, difference, unused)
 
     def drop(self, tenant: str, part: str) -> None:
         """A part has nothing to serve any more, and was not served for that."""

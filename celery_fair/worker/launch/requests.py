@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from billiard.exceptions import WorkerLostError
@@ -171,6 +172,10 @@ def check_options(request: Any) -> None:
 logger = logging.getLogger(__name__)
 
 
+_UNTOLD = {each: False for each in signature(Request.cancel).parameters if each == "emit_retry"}
+"""That it is tried again is not told; before Celery 5.6 it never is."""
+
+
 class OnceRequest(Request):
     """A request that is lost, or its message a dead letter, if its process dies while it runs."""
 
@@ -183,10 +188,10 @@ class OnceRequest(Request):
             self.acknowledged = True
         return super().on_failure(exc_info, *args, **kwargs)
 
-    def cancel(self, pool: Any, *args: Any, **retry: Any) -> None:
+    def cancel(self, pool: Any, *args: Any, **_: Any) -> None:
         """As Celery's, at a cold shutdown, or when the connection is lost and the app says so; but
         nobody tries it again, as Celery would say."""
-        super().cancel(pool, *args, **dict.fromkeys(retry, False))  # before Celery 5.6 none is told
+        super().cancel(pool, *args, **_UNTOLD)
         lost = WorkerLostError("It was cancelled by its worker.")
         context = self._context  # type: ignore[attr-defined]
         self.task.backend.mark_as_failure(self.id, lost, None, context, self.store_errors)

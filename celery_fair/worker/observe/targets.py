@@ -123,8 +123,7 @@ class TargetWatch:
         return self._look_at
 
     def _say(self, kept: Kept, looked: Looked, now: float) -> None:
-        assert kept.wait is not None
-        assert kept.in_time is not None
+        assert kept.wait is not None and kept.in_time is not None  # noqa: PT018 - it is missed
         logger.warning(
             "The target of queue %s (%s) is missed: of %d messages in the last minute %.3g%%"
             " started in time, and %g%% within %s; %s",

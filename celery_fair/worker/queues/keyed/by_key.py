@@ -147,8 +147,6 @@ class KeyedFeed(Pulled):
             message.come_by(turn._replace(charged=cost))
         if not cost and message.aside != "limit":
             self._leases.leave(self.name, message, unused=True)
-            if message.turn is not None:  # its key may be limited, or paused, by then
-                message.come_by(message.turn._replace(has="left"))
 
     def ended(self, message: Any) -> None:
         """The task of a message has ended; any thread may say so."""

@@ -159,8 +159,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def _get(self) -> int:
         while self._settled:
             turn, difference = self._settled.popleft()
-            finishes = float(turn.finish), float(turn.part_finish)
-            self._choice.tags.settle(Served(turn.tenant, turn.part, *finishes), difference)
+            served = Served(turn.tenant, turn.part, float(turn.finish), float(turn.part_finish))
+            self._choice.tags.settle(served, difference, unused=difference == -turn.charged)
         if self._shared is not None:
             self._shared.hear()
         for number in list(self._watch.found):

@@ -16,6 +16,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from celery.worker import state
+
 from celery_fair.brokers.keyed.scripts import KeyedScripts
 from celery_fair.clock import elapsed
 from celery_fair.core.keys.tags import Turn
@@ -40,6 +42,7 @@ class _Renewed(Aside):
     def due(self, message: Any, request: Any) -> None:
         if message.turn.has == "left" and not self._feed.dead:
             self.take(message)
+            state.task_ready(request)  # Celery has reserved it
             message._raw["headers"]["eta"] = None  # or it would be put off again
             self._feed.dispositions.give_back([message])
         else:

@@ -290,8 +290,8 @@ class SharedTags(TenantTags):
         self._tell(tenant, charge)
         return served
 
-    def settle(self, served: Served, difference: float, instead: bool = False) -> None:
-        super().settle(served, difference, instead)
+    def settle(self, served: Served, difference: float, unused: bool = False) -> None:
+        super().settle(served, difference, unused)
         self._elsewhere.settled(difference)
         self._tell(served.tenant, difference)
 
