@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 from celery import Celery
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from celery_fair.headers import FAIR_KEY, LEDGER, PUBLISHED
 from celery_fair.ledger import fingerprint
@@ -231,6 +232,8 @@ class Scene:
             if worker.running:
                 assert worker.stop() == 0, worker.log()
         self._others.clear()
+        # What is acknowledged before it starts is at no broker, and has no record yet.
+        self._wait_counted("in_flight", lambda count: not count, self.worker)
         wait_for(lambda: not self.running(), SETTLES_WITHIN, lambda: f"the end of {self.running()}")
 
     def drained(self) -> None:
@@ -276,17 +279,22 @@ class Scene:
 
     def buffered(self, least: int = 1, worker: WorkerProcess | None = None) -> None:
         """Wait until so much waits in the victim, or in another; nothing of it must be starting."""
-        name = (worker or self.worker).hostname
+        self._wait_counted("buffered", lambda count: count >= least, worker or self.worker)
+
+    def _wait_counted(self, what: str, suits: Callable[[int], bool], worker: WorkerProcess) -> None:
+        """Wait until a worker has so many messages, as it says."""
+        name = worker.hostname
         with Celery("asking", broker=self.space.url, set_as_current=False) as client:
             inspector = client.control.inspect(destination=[name], timeout=5)
 
-            def waiting() -> int:
-                queues = (inspector._request("fair_status") or {}).get(name, {})
-                return sum(queue["buffered"] for queue in queues.values())
+            def counted() -> bool:
+                try:
+                    queues = (inspector._request("fair_status") or {}).get(name)
+                except (ConnectionError, OperationalError):  # kombu's pool had it from before
+                    return False
+                return queues is not None and suits(sum(q[what] for q in queues.values()))
 
-            wait_for(
-                lambda: waiting() >= least, 30, lambda: f"messages to be buffered\n{self._logs()}"
-            )
+            wait_for(counted, 30, lambda: f"{what} of {name}\n{self._logs()}")
 
     def running(self) -> list[Record]:
         """Tasks that have started and may still end."""

@@ -99,11 +99,11 @@ def test_oldest_of_a_key_is_first() -> None:
         message.headers[KEY] = key
     at_work: list[str] = []
     first = partial(first_of_a_key, waiting, at_work.__contains__)
-    assert first() == 0
+    assert first() is waiting[0]
     at_work.append("a")
-    assert first() == 2
+    assert first() is waiting[2]
     at_work.append("b")
-    assert first() == 3
+    assert first() is waiting[3]
     at_work.append("c")
     assert first() is None
 

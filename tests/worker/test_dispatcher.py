@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import monotonic, time
 from types import SimpleNamespace
@@ -360,17 +361,27 @@ def test_a_slot_that_is_free_once_what_is_aboard_has_left() -> None:
 
 
 @pytest.mark.parametrize(("asked_for", "departures"), [("", 2), ("b", 3), ("ab", 4)])
-def test_all_aboard_depart_before_an_answer_is_waited_for(
-    asked_for: str, departures: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_aboard_depart_before_an_answer_is_waited_for(asked_for: str, departures: int) -> None:
     """As they do when no slot is left, and in the end; not for a message that is here."""
 
-    def must_ask(feed: Shelf) -> bool:
-        return feed.buffer[0].headers["id"] in asked_for
+    class Asked(Shelf):
+        """What is first of it is there for the asking."""
 
-    monkeypatch.setattr(Shelf, "must_ask", property(must_ask))
+        asks, empty_at = True, 0.0
+
+        def ask_at(self, started: int) -> float:
+            return 0.0 if self.buffer else math.inf
+
+        @property
+        def startable(self) -> Any:
+            first = super().startable
+            return None if first is None or first.headers["id"] in asked_for else first
+
+        def next_cost(self, cost: Any) -> float | None:
+            return 1.0 if self.buffer else None
+
     scene = Scene(slots=2)
-    scene.queue("one").put(*"abc")
+    scene.queue("one", kind=Asked).put(*"abc")
     scene.run()
     assert scene.launcher.departures == departures
 
@@ -395,6 +406,30 @@ class Parallel(Shelf):
     def take(self, now: float, started: int) -> Any:
         self.looks += 1
         assert self.looks < 100
+
+
+class Serial(Shelf):
+    """The key of its older message is at work."""
+
+    @property
+    def startable(self) -> Any:
+        return next((item for item in self.buffer if item.headers["id"] != "held"), None)
+
+    def take(self, now: float, started: int) -> Any:
+        item = self.startable
+        self.buffer.remove(item)
+        return item
+
+
+def test_since_when_a_queue_waits_is_told_by_what_may_start() -> None:
+    target = Target(0.95, 5.0)
+    scene = Scene(slots=9, targets=Targets({"orders": target}))
+    scene.now = monotonic()
+    bulk, orders = scene.queue("bulk"), scene.queue("orders", kind=Serial, target=target)
+    bulk.put("b")
+    orders.put("held", **{"x-fair-published": time() - 600})
+    orders.put("new", **{"x-fair-published": time()})
+    assert scene.run() == "bnew"
 
 
 @pytest.mark.parametrize("aimed", ["orders", "mail"])

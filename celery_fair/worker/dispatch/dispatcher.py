@@ -113,8 +113,8 @@ class Dispatcher:
         for feed in self._unprepared:
             if self._clock() >= until:
                 break
-            head = feed.buffer[0] if feed.buffer and feed.by_key is None else None
-            if isinstance(head, Message):
+            head = feed.startable
+            if feed.by_key is None and isinstance(head, Message):
                 self._launcher.prepare(head)
 
     def _turn(self, until: float) -> bool:
@@ -173,17 +173,18 @@ class Dispatcher:
         return soonest
 
     def _offer(self, feed: Feed) -> None:
-        now = self._clock()
+        now, head = self._clock(), feed.startable
+        if head is None:  # its key is at work; the queue is asked when that ends
+            return
         if feed.flow.head is None:
             feed.lull.end(now)
         self._unprepared.append(feed)
-        head = feed.buffer[0]
         since = self._waits_since(feed, head) if self._counts(head) else now
         self._chooser.offer(feed.flow, self._prices.price(head), since, now)
 
     def _price_now(self, flow: Flow) -> float | None:
-        buffer = self._feeds[flow].buffer
-        return self._prices.price(buffer[0]) if buffer else None
+        head = self._feeds[flow].startable
+        return None if head is None else self._prices.price(head)
 
     def _choose(self, now: float) -> Feed | None:
         chooser = self._chooser
@@ -211,8 +212,7 @@ class Dispatcher:
 
     def _dispatch(self, feed: Feed) -> None:
         now = self._clock()
-        waited = now - feed.waits_since if self._waited and feed.buffer else 0.0
-        if feed.must_ask:
+        if feed.startable is None:
             self._launcher.launch()  # nobody waits for an answer
         item = feed.take(now, self._in_flight.begun)
         if item is not None and feed.gate.is_over(self._clock()):  # the broker took its time
@@ -232,7 +232,7 @@ class Dispatcher:
             self._meter.started(1)
             self._served.add(feed.name, 0.0 if self._charges_ends else cost, self._clock())
             for told in self._waited:
-                told(feed.name, waited)
+                told(feed.name, max(0.0, now - message_of(item).arrived))
             if self._aims is not None and since is not None:
                 now = self._clock()
                 self._aims.started(feed.flow, max(0.0, now - since), now, self._counts(item))
@@ -273,13 +273,13 @@ class Dispatcher:
         if not feed.buffer:
             feed.refill()
         self._unprepared.append(feed)
-        head = feed.next_cost(self._prices.price)
+        head, item = feed.next_cost(self._prices.price), feed.startable
         now = self._clock()
         if head is None:  # what is here may not start, as its key runs
             feed.lull.begin(now, feed.owed)
             since = None
-        elif feed.buffer and self._counts(feed.buffer[0]):
-            since = self._waits_since(feed, feed.buffer[0])
+        elif item is not None and self._counts(item):
+            since = self._waits_since(feed, item)
         elif since is None or feed.by_key is not None:
             since = now
-        self._chooser.served(feed.flow, cost, head, feed.owed, since, now, bool(feed.buffer))
+        self._chooser.served(feed.flow, cost, head, feed.owed, since, now, item is not None)

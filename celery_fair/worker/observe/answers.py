@@ -163,7 +163,7 @@ class Answers:
             "buffered": len(feed.buffer),
             "in_flight": self.in_flight.of(feed.name),
             "served": self.served.count.get(feed.name, 0),
-            "waiting_seconds": now - feed.waits_since if feed.buffer else 0.0,
+            "waiting_seconds": now - message_of(feed.buffer[0]).arrived if feed.buffer else 0.0,
             "oldest_published": _oldest(feed),
             "held": reason,
             "throttled_seconds": until - now if reason == "leash" and until < math.inf else 0.0,

@@ -119,7 +119,6 @@ class Feed(ABC):
         unsettled: deliveries that are.
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
-        must_ask: whether `take` has to wait for the broker's answer.
         may_be_asked: whether it could be asked for each, with nobody subscribed to it.
         pushes: whether the broker sends messages before slots are free, and more may be owed then.
         given: how many messages it has given for the asking.
@@ -129,7 +128,7 @@ class Feed(ABC):
         retired: its queue is not consumed by it any more.
     """
 
-    asks = must_ask = pushes = retired = dead = False
+    asks = pushes = retired = dead = False
     may_be_asked = True
     given = withheld = 0
     by_key: "KeyedFeed | None" = None
@@ -178,9 +177,15 @@ class Feed(ABC):
     def refill(self) -> None:
         """Take what can be had at once, if taking is up to the feed."""
 
+    @property
+    def startable(self) -> Any:
+        """The message of the buffer that starts next; None if none may now."""
+        return self.buffer[0] if self.buffer else None
+
     def next_cost(self, cost: Callable[[Any], float]) -> float | None:
         """Return what the next message costs, or None if there is none."""
-        return cost(self.buffer[0]) if self.buffer else None
+        item = self.startable
+        return None if item is None else cost(item)
 
     def take(self, now: float, started: int) -> Any:
         """Return the next message, or request that has come due; None if there is none after all.
@@ -263,11 +268,6 @@ class Feed(ABC):
         """Forget the buffer (the broker redelivers it) and close the channel."""
         self.buffer.clear()
         self.channel.close()
-
-    @property
-    def waits_since(self) -> float:
-        """When the oldest message in the buffer came here, on the monotonic clock."""
-        return float(message_of(self.buffer[0]).arrived)
 
     def settled(self, message: Any) -> None:
         """One of the feed's deliveries was acknowledged, rejected or requeued.

@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from celery_fair.worker.queues.consumer import FairTaskConsumer
+from celery_fair.worker.queues.delivery import message_of
 from celery_fair.worker.queues.feed import Feed
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class Held:
         before = self._clock() - self._limit
         try:
             self._forget(feed.aside.give_back(before))
-            waits = feed.buffer and feed.waits_since < before
+            waits = feed.buffer and message_of(feed.buffer[0]).arrived < before
             # Of one that is asked, after its ETA, or behind its key.
             if is_leftover(feed) or (waits and (feed.asks or not feed.may_be_asked)):
                 feed.hand_back()

@@ -23,8 +23,8 @@ _AHEAD = 32
 """Messages of a partition that may wait here for their keys."""
 
 
-def first_of_a_key(waiting: Sequence[Any], runs: Callable[[str], bool]) -> int | None:
-    """Return the place of the first message that may start, None if there is none.
+def first_of_a_key(waiting: Sequence[Any], runs: Callable[[str], bool]) -> Any:
+    """Return the first message that may start, None if there is none.
 
     Keys of a partition run beside each other, while each key's messages start one by one. A message
     whose key is at work waits here, and those of other keys are looked for behind it: the oldest of
@@ -34,10 +34,10 @@ def first_of_a_key(waiting: Sequence[Any], runs: Callable[[str], bool]) -> int |
         runs: whether something of a key runs here.
     """
     seen = set()
-    for place, item in enumerate(waiting):
+    for item in waiting:
         lane = _lane(message_of(item))
         if lane not in seen and not runs(lane):
-            return place
+            return item
         seen.add(lane)
     return None
 
@@ -104,8 +104,10 @@ class Pulled(Feed):
         """There is no window."""
 
     @property
-    def must_ask(self) -> bool:  # type: ignore[override]
-        return self._next() is None
+    def startable(self) -> Any:
+        if self._runs is not None:
+            return first_of_a_key(self.buffer, self._runs)
+        return super().startable
 
     def ask_at(self, started: int) -> float:
         """Return when to ask; at once if that is past, or another message was started since.
@@ -113,26 +115,24 @@ class Pulled(Feed):
         Arguments:
             started: how many messages the worker has ever started.
         """
-        if (self._eager and started != self._asked_after) or self._next() is not None:
+        if (self._eager and started != self._asked_after) or self.startable is not None:
             return 0.0
         return math.inf if self._is_full else self._ask_at
 
     def next_cost(self, cost: Any) -> float | None:
-        place = self._next()
-        if place is not None:
-            return float(cost(self.buffer[place]))
-        return self.flow.last_cost if self._left and not self._is_full else None
+        found = super().next_cost(cost)
+        comes = found is None and self._left and not self._is_full
+        return self.flow.last_cost if comes else found
 
     def take(self, now: float, started: int) -> Any:
-        place, came = self._next(), True
-        while place is None and came and self._may_ask:
+        item, came = self.startable, True
+        while item is None and came and self._may_ask:
             had = len(self.buffer)
             self._left = self._get()
-            place, came = self._next(), len(self.buffer) > had
-        if place is not None:
+            item, came = self.startable, len(self.buffer) > had
+        if item is not None:
             self._wait = self._ask_at = 0.0
-            item = self.buffer[place]
-            del self.buffer[place]
+            self.buffer.remove(item)
             self.given += 1
             return item
         if not self._is_full:
@@ -141,12 +141,6 @@ class Pulled(Feed):
         self._ask_at, self.empty_at = now + self._wait, now
         self._asked_after = started
         return None
-
-    def _next(self) -> int | None:
-        """Return the place in the buffer of what may start now."""
-        if self._runs is not None:
-            return first_of_a_key(self.buffer, self._runs)
-        return 0 if self.buffer else None
 
     @property
     def _may_ask(self) -> bool:

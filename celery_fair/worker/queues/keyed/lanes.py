@@ -149,11 +149,12 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     def _return(self, item: Any) -> None:
         self.buffer.append(item)
 
-    def _next(self) -> int | None:
-        """Return the place of what was chosen, or has come due."""
-        for place, item in enumerate(self.buffer):
+    @property
+    def startable(self) -> Any:
+        """What was chosen, or has come due."""
+        for item in self.buffer:
             if item is not self._head and not _has_left(item):
-                return place
+                return item
         return None
 
     def _get(self) -> int:
@@ -177,7 +178,7 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
         else:
             self._choose()
         left = self._choice.left
-        self.withheld = left if self._choice.some_wait and self._next() is None else 0
+        self.withheld = left if self._choice.some_wait and self.startable is None else 0
         return left
 
     def _choose(self) -> None:
