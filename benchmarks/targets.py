@@ -453,17 +453,17 @@ def fleet() -> Scaled:
     counts: list[int] = []
     waits: dict[int, list[float]] = defaultdict(list)
     machine, minute, mean = Machine(base), 0.0, 0.1
-    [crew] = machine.crews
+    [pool] = machine.pools
     for start in machine.run(load.messages):
         message = start.message
         mean += 0.05 * (message.runtime - mean)
         if message.published >= SETTLING:
             waits[int(message.published // MINUTE)].append(start.at - message.published)
-        if start.at >= minute + MINUTE and crew.chooser.urgency is not None:
+        if start.at >= minute + MINUTE and pool.chooser.urgency is not None:
             minute = start.at
-            [kept] = crew.chooser.urgency.kept(minute)
+            [kept] = pool.chooser.urgency.kept(minute)
             counts.append(min(32, math.ceil(slots_needed(kept.load * mean))))
-            crew.resize(counts[-1], minute)
+            pool.resize(counts[-1], minute)
     met, minutes = Ran({"mail": waits}, 0.0).met(targets)
     fixed = next(n for n in range(1, 33) if ran(load, base.with_slots(n)).met(targets)[0] >= met)
     turns = [b > a for a, b in pairwise(counts) if a != b]

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 import redis
+from kombu import Connection
 from kombu.asynchronous import Hub
 
 from celery_fair.worker.queues import redis_wakeup
-from celery_fair.worker.queues.redis_wakeup import RedisWakeUp
+from celery_fair.worker.queues.redis_wakeup import RedisWakeUp, wake_up_for
 from tests.brokers import Space
 from tests.faults.proxy import Proxy
 from tests.waiting import wait_for
@@ -164,3 +165,16 @@ def test_a_connection_that_is_half_open(
         monkeypatch.setattr(redis_wakeup, "_ANSWERS_WITHIN", 0)
         with pytest.raises(ConnectionError, match="has said nothing"):
             waiter.wake_up._ask_again()
+
+
+def test_a_proxy_that_hangs_up_when_it_is_greeted(
+    redis_space: Space, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It knows no RESP3: the worker looks at its queues instead."""
+    with Proxy(redis_space) as proxy, Connection(proxy.url) as connection:
+        channel = connection.channel()
+        assert channel.client.ping()
+        proxy.on("HELLO", action="cut")
+        assert wake_up_for(channel, Hub(), lambda quiet: None, 0.05) is None
+    assert "Redis does not tell this worker of new messages" in caplog.text
+    assert "it looks at its queues every 50 ms" in caplog.text

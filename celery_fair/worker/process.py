@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -14,7 +15,7 @@ from celery_fair.brokers.depths import Depths
 from celery_fair.brokers.kept import Kept
 from celery_fair.brokers.keyed.store import KeyStore
 from celery_fair.core.chooser import Chooser
-from celery_fair.core.pricing import Pricing
+from celery_fair.core.pricing import Mean, Pricing
 from celery_fair.core.window import RefillMeter
 from celery_fair.ledger import ledger_at
 from celery_fair.routing.declared import declare_queues, select_levels
@@ -31,7 +32,7 @@ from celery_fair.worker.launch.requests import Handover
 from celery_fair.worker.observe.answers import Answers
 from celery_fair.worker.observe.figures import Labels, Observed
 from celery_fair.worker.observe.recorder import recorder_for
-from celery_fair.worker.observe.targets import watching
+from celery_fair.worker.observe.targets import TargetWatch
 from celery_fair.worker.queues.feed import Feed
 from celery_fair.worker.queues.keyed.by_key import Keys
 from celery_fair.worker.queues.open_feeds import OpenFeeds
@@ -60,6 +61,10 @@ def _key_is_charged(request: Any, seconds: float) -> None:
     """What a message took, its key's tags are charged, where its queue is shared by key."""
     if request.message.turn is not None:
         request.message.feed.by_key.charged(request.message, seconds)
+
+
+def _has_run(run_times: dict[str, Mean], request: Any, seconds: float) -> None:
+    run_times[request.message.feed.name].add(seconds)
 
 
 class Parts:
@@ -133,8 +138,10 @@ class Parts:
         self.pool = ObservedPool(c.pool, self.in_flight, way, self.recorders, self.wake_up.held)
         self.handover = Handover(self.wake_up)
         self.slots = Slots(c.controller, self.in_flight, c.on_task_request)
-        self.targets = watching(self.chooser, self.slots)
-        ended += [each.ended for each in self.targets]
+        self.targets: tuple[TargetWatch, ...] = ()
+        if (urgency := self.chooser.urgency) is not None:
+            self.targets = (TargetWatch(self.chooser, urgency, self.slots),)
+            ended += [partial(_has_run, urgency.floors.run_times), self.targets[0].ended]
         self.served = Served()
         self.claims = Claims(
             None if settings.ledger is None else ledger_at(settings.ledger, settings.ledger_expiry),

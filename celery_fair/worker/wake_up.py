@@ -156,7 +156,7 @@ class WakeUp(ABC):
         self._forget_alarm()
 
 
-class Bell:
+class Waker:
     """Rings, once until it is answered, for whoever waits for a socket."""
 
     def __init__(self) -> None:
@@ -192,16 +192,16 @@ class HubWakeUp(WakeUp):
         self._hub = hub
         self._measured = self._spent = 0.0
         self._thread = 0
-        self._bell = Bell()
+        self._waker = Waker()
 
     def listen(self, run: Callable[[float], bool]) -> None:
         super().listen(run)
         self._thread = get_ident()
         # Again after each of the loop's resets.
-        self._hub.add_reader(self._bell.socket.fileno(), self._on_readable)
+        self._hub.add_reader(self._waker.socket.fileno(), self._on_readable)
 
     def soon(self) -> None:
-        self._bell.ring()
+        self._waker.ring()
 
     arrived = interrupt = soon
 
@@ -232,11 +232,11 @@ class HubWakeUp(WakeUp):
     def close(self) -> None:
         super().close()
         with suppress(KeyError, ValueError, OSError):
-            self._hub.remove_reader(self._bell.socket.fileno())
-        self._bell.close()
+            self._hub.remove_reader(self._waker.socket.fileno())
+        self._waker.close()
 
     def _on_readable(self) -> None:
-        self._bell.answer()
+        self._waker.answer()
         if self._error is not None:
             raise self._error
         self._measure()
@@ -288,10 +288,10 @@ class SocketWakeUp(WakeUp):
 
     def __init__(self, timer: Any) -> None:
         super().__init__(timer)
-        self._bell = Bell()
+        self._waker = Waker()
 
     def soon(self) -> None:
-        self._bell.ring()
+        self._waker.ring()
 
     interrupt = soon
 
@@ -309,9 +309,9 @@ class SocketWakeUp(WakeUp):
         sock = _connected(connection).sock
         if getattr(sock, "pending", int)():  # decrypted already
             return
-        ready, _, _ = select.select([sock, self._bell.socket], [], [], timeout)
-        if self._bell.socket in ready:
-            self._bell.answer()
+        ready, _, _ = select.select([sock, self._waker.socket], [], [], timeout)
+        if self._waker.socket in ready:
+            self._waker.answer()
 
     def drain(self, connection: Any, timeout: float | None) -> None:
         """Take in what the broker sends next.
@@ -324,7 +324,7 @@ class SocketWakeUp(WakeUp):
 
     def close(self) -> None:
         super().close()
-        self._bell.close()
+        self._waker.close()
 
 
 def _connected(connection: Any) -> Any:

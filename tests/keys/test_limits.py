@@ -484,7 +484,7 @@ def test_a_message_whose_place_is_lost_does_not_start(
         redis.delete(RUNNING)
     wait_for(lambda: not places.holds(QUEUE, message), 30)
     places.close()
-    assert "1 messages of queue jobs have lost their places" in caplog.text
+    assert "1 messages of queue jobs have lost their slots" in caplog.text
 
 
 @on_redis

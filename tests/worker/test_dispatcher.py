@@ -237,6 +237,37 @@ def test_a_request_that_comes_due_is_the_head_of_its_queue() -> None:
     assert scene.run() == "ba"
 
 
+def test_what_comes_due_starts_in_turn() -> None:
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    scene.launcher.drops = lambda message: message.headers["id"] in "abc"
+    late = one.put(*"abcde")[:3]
+    for message in late:
+        one.aside.put(message, eta=True)
+    assert scene.run() == "d"
+
+    for message in late:
+        one.aside.due(message, Request(message))
+        scene.run()  # no slot is free
+    for _ in range(4):
+        scene.launcher.end(1)
+        scene.run()
+    assert scene.run() == "dabce"
+
+
+def test_what_was_chosen_may_have_gone_back() -> None:
+    """A queue that must stay subscribed to has given all of it back, as it had waited for long."""
+    scene = Scene(slots=1)
+    one = scene.queue("one")
+    one.put("a", "b")
+    scene.run()
+    one.hand_back()
+    scene.launcher.end(1)
+    assert scene.run() == "a"
+    one.put("c")
+    assert scene.run() == "ac"
+
+
 def test_a_request_that_comes_due_after_its_queue_was_cancelled_starts_all_the_same() -> None:
     scene = Scene(slots=1)
     one = scene.queue("one")
@@ -421,15 +452,54 @@ class Serial(Shelf):
         return item
 
 
+def has_kept_its_target(scene: Scene, feed: Shelf) -> None:
+    """So that its messages need not go first as soon as they are published."""
+    for _ in range(1000):
+        scene.chooser.urgency.started(feed.flow, 0.0, 0.0)  # type: ignore[union-attr]
+
+
 def test_since_when_a_queue_waits_is_told_by_what_may_start() -> None:
     target = Target(0.95, 5.0)
     scene = Scene(slots=9, targets=Targets({"orders": target}))
     scene.now = monotonic()
     bulk, orders = scene.queue("bulk"), scene.queue("orders", kind=Serial, target=target)
+    has_kept_its_target(scene, orders)
     bulk.put("b")
     orders.put("held", **{"x-fair-published": time() - 600})
     orders.put("new", **{"x-fair-published": time()})
     assert scene.run() == "bnew"
+
+
+class BehindItsKey(Shelf):
+    """It is asked when the task of the key has ended."""
+
+    asks, runs, empty_at = True, True, 0.0
+
+    def ask_at(self, started: int) -> float:
+        return math.inf if self.startable is None else 0.0
+
+    @property
+    def startable(self) -> Any:
+        return None if self.runs else super().startable
+
+    def take(self, now: float, started: int) -> Any:
+        self.empty_at = now
+        return None if self.runs else super().take(now, started)
+
+
+def test_what_has_waited_for_its_key_waits_since_it_was_published() -> None:
+    target = Target(0.95, 5.0)
+    scene = Scene(slots=2, targets=Targets({"orders": target}))
+    scene.now = monotonic()
+    bulk, orders = scene.queue("bulk", 9), scene.queue("orders", kind=BehindItsKey, target=target)
+    has_kept_its_target(scene, orders)
+    orders.put("o", **{"x-fair-published": time() - 600})
+    assert scene.run() == ""
+    bulk.put(*"abcdef")
+    assert scene.run() == "ab"
+    orders.runs = False
+    scene.launcher.end(1)
+    assert scene.run() == "abo"
 
 
 @pytest.mark.parametrize("aimed", ["orders", "mail"])
@@ -459,5 +529,5 @@ def test_what_waits_behind_its_own_is_not_overdue() -> None:
     for message in jobs.put("a", "b", "c", **{"x-fair-published": time() - 600}):
         message.come_by(Turn("acme", "", 0.0, 0.0, 1.0))
     assert scene.run() == "a"
-    [kept] = scene.chooser.urgency.kept(scene.now)  # type: ignore[union-attr]
+    [kept] = scene.chooser.urgency.kept(scene.now + 5)  # type: ignore[union-attr]
     assert (kept.had, kept.started, kept.missed) == (1, 0, False)

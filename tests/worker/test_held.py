@@ -142,6 +142,19 @@ def test_one_that_cannot_be_asked_gives_back_and_stays(monkeypatch: pytest.Monke
     assert scene.held.asked == set()
 
 
+def test_what_came_first_counts_wherever_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come due since is before it."""
+    monkeypatch.setattr(Shelf, "may_be_asked", False)
+    feed = shelf()
+    [message] = feed.put("a")
+    scene = Scene(feed)
+    [late] = feed.put("late")
+    late.arrived = scene.now + LIMIT
+    feed.buffer.rotate()
+    scene.look(LIMIT + 1)
+    assert message.acknowledged
+
+
 def test_what_waits_for_its_eta_goes_back_and_is_forgotten() -> None:
     feed = shelf()
     eta, limited = feed.put("eta", "limited")

@@ -253,7 +253,7 @@ def test_whatever_a_message_contains_it_is_refused_and_the_worker_lives(
     assert message.aside == ""
 
 
-def test_a_pool_that_grows_rings_the_bell() -> None:
+def test_a_pool_that_grows_wakes_it() -> None:
     wake_up = Silent()
     Handover(wake_up).prefetch_raised()
     assert wake_up.rings == 1

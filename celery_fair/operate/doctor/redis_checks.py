@@ -25,11 +25,11 @@ def redis_findings(app: Any, connection: Any, settings: Settings) -> Iterator[Fi
     from redis.exceptions import NoPermissionError
 
     queues, letters = list(app.amqp.queues.values()), settings.dead_letters
-    burying = Queue(letters, Exchange(letters, type="fanout"))
+    rejected = Queue(letters, Exchange(letters, type="fanout"))
     channel = connection.default_channel
     send = Commands(channel)
     yield ok("broker", f"Redis at {shown(connection)}")
-    asked = list(_working(channel, send, [*queues, burying], list(settings.keys)))
+    asked = list(_working(channel, send, [*queues, rejected], list(settings.keys)))
     yield _rights(send, connection.userid or "default", asked)
     yield from server_findings("broker", channel.client)
     options = app.conf.broker_transport_options or {}

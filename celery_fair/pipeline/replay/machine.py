@@ -4,7 +4,7 @@ Time jumps from event to event: a message is published, a task ends, a leash has
 workers come or go, a queue's options change. After each, what can be started is started; which, the
 worker's chooser says, with the worker's gates and prices, and by key the worker's tags.
 
-Workers that consume the same queues are one crew, which has all of their slots. Unlike with live
+Workers that consume the same queues are one pool, which has all of their slots. Unlike with live
 workers, the broker hands out any message to any of them in no time. What a start costs from a
 slot's becoming free on is the message's `handover`; the slot is taken meanwhile.
 """
@@ -53,13 +53,13 @@ class Running:
 class Work(NamedTuple):
     """A message that runs in a slot."""
 
-    crew: "Crew"
+    pool: "Pool"
     flow: Flow
     taken: Taken
     price: Price
 
 
-class Crew:
+class Pool:
     """Chooses among its queues' heads whenever a slot is free.
 
     Arguments:
@@ -119,7 +119,7 @@ class Crew:
         self.chooser.regate(flow, now)
 
     def offer(self, queue: str, head: Message | None, now: float) -> None:
-        """The head of a queue is this one now: another crew took the one before, or none was."""
+        """The head of a queue is this one now: another pool took the one before, or none was."""
         flow = self._flows[queue]
         known = self._heads.get(flow)
         if head is None:
@@ -213,10 +213,10 @@ class Machine:
         self._scenario = scenario
         self._running = Running()
         fleets = scenario.fleets or (Fleet((), ((-math.inf, scenario.concurrency),)),)
-        self.crews = [Crew(scenario, fleet.queues, self._running) for fleet in fleets]
+        self.pools = [Pool(scenario, fleet.queues, self._running) for fleet in fleets]
         turns: list[_Turn] = [
-            (at, partial(crew.resize, slots))
-            for crew, fleet in zip(self.crews, fleets, strict=True)
+            (at, partial(pool.resize, slots))
+            for pool, fleet in zip(self.pools, fleets, strict=True)
             for at, slots in fleet.slots
         ]
         turns += [
@@ -226,7 +226,7 @@ class Machine:
         self._plans: dict[str, Plan] = {}
         self._lines: dict[str, Line] = {}
         self._keyed: list[tuple[str, KeyedLine]] = []
-        self._crews_of: dict[str, list[Crew]] = {}
+        self._pools_of: dict[str, list[Pool]] = {}
         self._leashes: dict[str, LocalLeash | None] = {}
         self._work: list[tuple[float, int, Work]] = []  # a heap, by end
         self._started = 0
@@ -267,9 +267,9 @@ class Machine:
         at = self._work[0][0] if self._work else math.inf
         if self._turns and self._turns[0][0] < at:
             at = self._turns[0][0]
-        for crew in self.crews:
+        for pool in self.pools:
             # With no slot free an open gate changes nothing, and would be asked for ever.
-            if crew.free > 0 and (wake_at := crew.chooser.wake_at) < at:
+            if pool.free > 0 and (wake_at := pool.chooser.wake_at) < at:
                 at = wake_at
         for _, line in self._keyed:
             at = min(at, line.wake_at)
@@ -293,8 +293,8 @@ class Machine:
         else:
             leash.change(plan.rate, plan.burst, at)
         self._leashes[queue] = leash
-        for crew in self._crews_of[queue]:
-            crew.change(queue, plan, leash, at)
+        for pool in self._pools_of[queue]:
+            pool.change(queue, plan, leash, at)
         if isinstance(line, KeyedLine) and plan.usual is not None:
             line.change(plan)
             self._look_at(queue, line, at)
@@ -308,9 +308,9 @@ class Machine:
         plan = self._plans[queue] = self._scenario.plan(queue)
         leash = None if plan.rate is None else LocalLeash(plan.rate, plan.burst, now)
         self._leashes[queue] = leash
-        self._crews_of[queue] = [crew for crew in self.crews if crew.consumes(queue)]
-        for crew in self._crews_of[queue]:
-            crew.add(queue, plan, leash)
+        self._pools_of[queue] = [pool for pool in self.pools if pool.consumes(queue)]
+        for pool in self._pools_of[queue]:
+            pool.add(queue, plan, leash)
         if plan.usual is None:
             line = PlainLine()
         else:
@@ -326,8 +326,8 @@ class Machine:
         news = line.put(message)
         ahead = self._plans[queue].ahead
         if ahead is not None and len(line) >= ahead:
-            for crew in self._crews_of[queue]:
-                crew.backlogged.add(queue)
+            for pool in self._pools_of[queue]:
+                pool.backlogged.add(queue)
         if not news:
             return False
         self._look_at(queue, line, now)
@@ -336,22 +336,22 @@ class Machine:
     def _look_at(self, queue: str, line: Line, now: float) -> None:
         """The queue's head may be another one by now."""
         head = line.head(now)
-        for crew in self._crews_of[queue]:
-            crew.offer(queue, head, now)
+        for pool in self._pools_of[queue]:
+            pool.offer(queue, head, now)
 
     def _dispatch(self, now: float) -> None:
         """Start what can be started."""
-        for crew in self.crews:
-            while crew.free > 0 and (flow := crew.choose(now)) is not None:
+        for pool in self.pools:
+            while pool.free > 0 and (flow := pool.choose(now)) is not None:
                 queue = flow.key
                 line = self._lines[queue]
-                taken = line.take(now, crew.usual)
+                taken = line.take(now, pool.usual)
                 head = line.head(now)
-                self._start(crew.start(flow, taken, head, now), now)
-                crews = self._crews_of[queue]
-                if len(crews) > 1:
-                    for other in crews:
-                        if other is not crew:
+                self._start(pool.start(flow, taken, head, now), now)
+                pools = self._pools_of[queue]
+                if len(pools) > 1:
+                    for other in pools:
+                        if other is not pool:
                             other.offer(queue, head, now)
 
     def _start(self, work: Work, now: float) -> None:
@@ -365,7 +365,7 @@ class Machine:
     def _finish(self, work: Work, now: float) -> None:
         message = work.taken.message
         self._running.end(message.queue)
-        cost = work.crew.end(work)
+        cost = work.pool.end(work)
         line = self._lines[message.queue]
         if line.ended(work.taken, cost):
             self._look_at(message.queue, line, now)

@@ -179,9 +179,9 @@ def _points(
 
 
 def _letters(audited: DataFrame) -> DataFrame:
-    buried = audited.where("rejections > 0")
+    rejected = audited.where("rejections > 0")
     return (
-        buried.groupBy("queue", "reason")
+        rejected.groupBy("queue", "reason")
         .agg(
             F.count(F.lit(1)).alias("letters"),
             F.count_if(F.col("verdict") == "REPLAYABLE").alias("replayable"),

@@ -11,6 +11,7 @@ message at the head of a queue a request is made, ahead of the queue's turn.
 """
 
 import math
+from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -113,8 +114,8 @@ class Dispatcher:
         for feed in self._unprepared:
             if self._clock() >= until:
                 break
-            head = feed.startable
-            if feed.by_key is None and isinstance(head, Message):
+            head = feed.startable if feed.by_key is None else None
+            if isinstance(head, Message):
                 self._launcher.prepare(head)
 
     def _turn(self, until: float) -> bool:
@@ -125,7 +126,7 @@ class Dispatcher:
                 self._prices.settle(self._chooser, self._served, self._price_now)
             if reports:
                 self._take_in_reports()
-            # What departs in this process, without threads, has ended.
+            # What is launched in this process, without threads, has ended.
             if len(in_flight) >= slots and not (launcher.launch() and len(in_flight) < slots):
                 break
             now = self._clock()
@@ -155,7 +156,9 @@ class Dispatcher:
                     # What is somebody else's queue by now goes back to it; see `queues.held`.
                     (feed.buffer if feed.gate.fenced else self._orphans).append(request)
             elif request is not None:
-                feed.buffer.appendleft(request)
+                # Before what has not started yet, and after what has come due before it.
+                due = bisect(feed.buffer, False, key=lambda item: isinstance(item, Message))
+                feed.buffer.insert(due, request)
                 self._offer(feed)
             elif feed.buffer and feed.flow.head is None:
                 self._offer(feed)
@@ -167,24 +170,25 @@ class Dispatcher:
             if feed.flow.head is None and not feed.flow.is_held:
                 at = feed.ask_at(self._in_flight.begun)
                 if at <= now:
-                    self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)
+                    self._offer(feed)
                 else:
                     soonest = min(soonest, at)
         return soonest
 
     def _offer(self, feed: Feed) -> None:
         now, head = self._clock(), feed.startable
-        if head is None:  # its key is at work; the queue is asked when that ends
+        if head is None:  # but it may be there for the asking
+            self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)
             return
         if feed.flow.head is None:
             feed.lull.end(now)
         self._unprepared.append(feed)
-        since = self._waits_since(feed, head) if self._counts(head) else now
-        self._chooser.offer(feed.flow, self._prices.price(head), since, now)
+        counts = self._counts(head)
+        since = self._waits_since(feed, head) if counts else now
+        self._chooser.offer(feed.flow, self._prices.price(head), since, now, counts)
 
     def _price_now(self, flow: Flow) -> float | None:
-        head = self._feeds[flow].startable
-        return None if head is None else self._prices.price(head)
+        return self._feeds[flow].next_cost(self._prices.price)
 
     def _choose(self, now: float) -> Feed | None:
         chooser = self._chooser
@@ -274,12 +278,13 @@ class Dispatcher:
             feed.refill()
         self._unprepared.append(feed)
         head, item = feed.next_cost(self._prices.price), feed.startable
+        counts = item is not None and self._counts(item)
         now = self._clock()
         if head is None:  # what is here may not start, as its key runs
             feed.lull.begin(now, feed.owed)
             since = None
-        elif item is not None and self._counts(item):
+        elif counts:
             since = self._waits_since(feed, item)
         elif since is None or feed.by_key is not None:
             since = now
-        self._chooser.served(feed.flow, cost, head, feed.owed, since, now, item is not None)
+        self._chooser.served(feed.flow, cost, head, feed.owed, since, now, counts)

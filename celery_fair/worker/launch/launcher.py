@@ -37,7 +37,7 @@ class Launcher:
         admission: says which requests may start.
         outbox: sends the acknowledgements.
         batch: how many non-repeatable ones are launched, or are acknowledged, together at the most.
-        handed_over: told when the pool has got all that departed together.
+        handed_over: told when the pool has got all that was launched together.
         acks_first: whether repeatable ones are acknowledged here too, not by Celery when they
             start.
         noted: told of each request that is about to be handed to the pool.

@@ -180,9 +180,7 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 def _oldest(feed: Feed) -> float | None:
     """When the oldest message here was published, if its publisher says so; Unix time."""
-    if not feed.buffer:
-        return None
-    with suppress(Exception):  # anything may be in a message, and it is not decoded yet
+    with suppress(Exception):  # none is here, or anything is in it, which is not decoded yet
         return time_of(message_of(feed.buffer[0]).headers.get(PUBLISHED))
     return None
 

@@ -39,7 +39,10 @@ def _facts(app: Any, settings: Settings) -> Iterator[_Fact]:
     yield "policy", settings.policy
     yield "queues", _queues(app, settings)
     yield "fast path", _fast_path(settings)
-    yield "ledger", "none" if settings.ledger is None else _scheme(settings.ledger)
+    yield (
+        "ledger",
+        "none" if settings.ledger is None else f"{settings.ledger.partition('://')[0]}://…",
+    )
     yield "dead letters", settings.dead_letters
     yield "event log", settings.event_log or "none"
 
@@ -63,7 +66,3 @@ def _queue(name: str, settings: Settings) -> str:
     options = settings.queue(name)
     target = "" if options.target is None else f" ({options.target})"
     return f"{name} {options.quantum:g}{by_key}{target}"
-
-
-def _scheme(url: str) -> str:
-    return f"{url.partition('://')[0]}://…"

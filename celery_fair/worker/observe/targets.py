@@ -65,12 +65,6 @@ class Looked(NamedTuple):
         )
 
 
-def watching(chooser: Chooser, slots: Slots) -> "tuple[TargetWatch, ...]":
-    """Return what watches targets, if there are any."""
-    urgency = chooser.urgency
-    return () if urgency is None else (TargetWatch(chooser, urgency, slots),)
-
-
 class TargetWatch:
     """Watches one worker's.
 
@@ -89,16 +83,16 @@ class TargetWatch:
 
     def ended(self, request: Any, seconds: float) -> None:
         """A task has ended, in the pool's thread, after so long."""
-        queue = request.message.feed.name
-        self._urgency.floors.run_times[queue].add(seconds)
-        self._took[queue] = monotonic(), seconds
+        self._took[request.message.feed.name] = monotonic(), seconds
 
     def look(self, now: float) -> Looked:
         """Return what targets are like now. From any thread."""
         kept = self._urgency.kept(now)
+        why = self._chooser.why  # no slot does more for what is held back
+        eased = [k if why(k.flow, now)[0] is None else k._replace(load=0.0) for k in kept]
         return Looked(
             {each.queue: each for each in kept},
-            self._urgency.slots_needed(kept, self._slots.in_flight.of),
+            self._urgency.slots_needed(eased, self._slots.in_flight.of),
             self._slots.count(),
         )
 
@@ -137,8 +131,7 @@ class TargetWatch:
         )
 
     def _why(self, kept: Kept, looked: Looked, now: float) -> str:
-        held = self._chooser.why(kept.flow, now)[0]
-        if held is not None:
+        if (held := self._chooser.why(kept.flow, now)[0]) is not None:
             return f"it is held back ({held}), see `celery fair explain {kept.queue}`"
         if looked.needed > looked.slots:
             return f"{math.ceil(looked.needed)} slots here would do, there are {looked.slots}"

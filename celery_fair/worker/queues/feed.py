@@ -119,7 +119,10 @@ class Feed(ABC):
         unsettled: deliveries that are.
         dead: its channel is gone, and with it every delivery: none of them may start.
         asks: whether the queue is asked for each message (see `celery_fair.worker.queues.pulled`).
+        comes: whether a message is sure to be there for the asking.
         may_be_asked: whether it could be asked for each, with nobody subscribed to it.
+        empty_at: when it was asked and found empty last, on the monotonic clock; 0 if it never was.
+            What has come since may have waited since then.
         pushes: whether the broker sends messages before slots are free, and more may be owed then.
         given: how many messages it has given for the asking.
         withheld: messages that it was not given when it asked last, for caps, leashes and pauses of
@@ -128,8 +131,9 @@ class Feed(ABC):
         retired: its queue is not consumed by it any more.
     """
 
-    asks = pushes = retired = dead = False
+    asks = comes = pushes = retired = dead = False
     may_be_asked = True
+    empty_at = 0.0
     given = withheld = 0
     by_key: "KeyedFeed | None" = None
     _tag: str | None = None  # of the subscription whose messages the window counts
@@ -184,8 +188,9 @@ class Feed(ABC):
 
     def next_cost(self, cost: Callable[[Any], float]) -> float | None:
         """Return what the next message costs, or None if there is none."""
-        item = self.startable
-        return None if item is None else cost(item)
+        if (item := self.startable) is not None:
+            return cost(item)
+        return self.flow.last_cost if self.comes else None
 
     def take(self, now: float, started: int) -> Any:
         """Return the next message, or request that has come due; None if there is none after all.
@@ -193,7 +198,7 @@ class Feed(ABC):
         Arguments:
             started: how many messages the worker has ever started.
         """
-        return self.buffer.popleft()
+        return self.buffer.popleft() if self.buffer else None  # what was chosen went back
 
     @property
     def owed(self) -> bool:

@@ -104,7 +104,7 @@ class Held:
         before = self._clock() - self._limit
         try:
             self._forget(feed.aside.give_back(before))
-            waits = feed.buffer and message_of(feed.buffer[0]).arrived < before
+            waits = any(message_of(each).arrived < before for each in feed.buffer)
             # Of one that is asked, after its ETA, or behind its key.
             if is_leftover(feed) or (waits and (feed.asks or not feed.may_be_asked)):
                 feed.hand_back()

@@ -64,10 +64,6 @@ class Pulled(Feed):
         interval: seconds between two questions to an empty queue at the most.
         eager: whether an empty queue is asked again as soon as another message was started.
         runs: given where keys of the queue run beside each other: whether something of a key does.
-
-    Attributes:
-        empty_at: when it was found empty last, on the monotonic clock; 0 if it never was. What has
-            come since may have waited since then.
     """
 
     asks = True
@@ -88,7 +84,6 @@ class Pulled(Feed):
         self._left = 0
         self._wait = self._ask_at = 0.0
         self._asked_after = -1
-        self.empty_at = 0.0
 
     def open(self) -> None:
         self._is_open = True
@@ -119,10 +114,9 @@ class Pulled(Feed):
             return 0.0
         return math.inf if self._is_full else self._ask_at
 
-    def next_cost(self, cost: Any) -> float | None:
-        found = super().next_cost(cost)
-        comes = found is None and self._left and not self._is_full
-        return self.flow.last_cost if comes else found
+    @property
+    def comes(self) -> bool:  # type: ignore[override]
+        return bool(self._left) and not self._is_full
 
     def take(self, now: float, started: int) -> Any:
         item, came = self.startable, True

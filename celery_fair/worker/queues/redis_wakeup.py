@@ -38,11 +38,11 @@ def wake_up_for(
             they change: any other may have changed unheard.
         interval: seconds between two looks instead.
     """
-    from redis.exceptions import ResponseError
+    from redis.exceptions import RedisError
 
     try:
         return RedisWakeUp(channel.client.connection_pool, hub, changed)
-    except (ResponseError, TypeError, AttributeError) as exc:
+    except (RedisError, TypeError, AttributeError) as exc:  # or a proxy in between hangs up
         logger.warning(
             "Redis does not tell this worker of new messages (CLIENT TRACKING, over RESP3: %s):"
             " while it is idle, it looks at its queues every %g ms instead. That takes Redis 6 or"
@@ -63,7 +63,7 @@ class RedisWakeUp:
         hub, changed: as `wake_up_for`.
 
     Raises:
-        redis.exceptions.ResponseError: the server does not know that, or this user may not.
+        redis.exceptions.RedisError: the server does not know that, or this user may not.
         TypeError, AttributeError: the client library cannot.
     """
 

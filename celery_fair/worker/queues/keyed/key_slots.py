@@ -112,7 +112,7 @@ class KeySlots:
                     self._renew(queue)
                 wait = _EVERY * self._lease
             except Exception as exc:  # noqa: BLE001 - of whatever client or server; tried again
-                logger.warning("Cannot renew the places of capped keys: %s", exc)
+                logger.warning("Cannot renew the slots of capped keys: %s", exc)
                 self._disconnect()
                 wait = _AGAIN * self._lease
             if last:
@@ -148,7 +148,7 @@ class KeySlots:
             tenants = ", ".join(sorted({alive[number][0] for number in lost}))
             logger.warning(
                 "Redis has not heard of this worker for %g s; %s messages of queue %s have lost"
-                " their places, and tasks of these keys may run beyond their caps: %s",
+                " their slots, and tasks of these keys may run beyond their caps: %s",
                 self._queues[queue].lease,
                 len(lost),
                 queue,

@@ -124,10 +124,9 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
             return 0.0
         return min(super().ask_at(started), choice.ask_at)
 
-    def next_cost(self, cost: Any) -> float | None:
-        found = super().next_cost(cost)
-        comes = found is None and self._picked and self._may_ask
-        return self.flow.last_cost if comes else found
+    @property
+    def comes(self) -> bool:  # type: ignore[override]
+        return super().comes or bool(self._picked and self._may_ask)
 
     def take(self, now: float, started: int) -> Any:
         item = super().take(now, started)
@@ -152,10 +151,8 @@ class LanesFeed(KeyedFeed, PulledAmqpFeed):
     @property
     def startable(self) -> Any:
         """What was chosen, or has come due."""
-        for item in self.buffer:
-            if item is not self._head and not _has_left(item):
-                return item
-        return None
+        chosen = (item for item in self.buffer if item is not self._head and not _has_left(item))
+        return next(chosen, None)
 
     def _get(self) -> int:
         while self._settled:
