@@ -286,11 +286,12 @@ class Scene:
         name = worker.hostname
         with Celery("asking", broker=self.space.url, set_as_current=False) as client:
             inspector = client.control.inspect(destination=[name], timeout=5)
+            errors = (OperationalError, *client.connection_for_read().connection_errors)
 
             def counted() -> bool:
                 try:
                     queues = (inspector._request("fair_status") or {}).get(name)
-                except (ConnectionError, OperationalError):  # kombu's pool had it from before
+                except errors:  # kombu's pool had it from before
                     return False
                 return queues is not None and suits(sum(q[what] for q in queues.values()))
 

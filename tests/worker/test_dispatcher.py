@@ -18,6 +18,7 @@ from celery_fair.worker.dispatch.dispatcher import Choice, Dispatcher
 from celery_fair.worker.dispatch.prices import Costs, Served
 from celery_fair.worker.queues.held import is_leftover
 from celery_fair.worker.queues.open_feeds import OpenFeeds
+from celery_fair.worker.queues.pulled import Pulled
 from celery_fair.worker.queues.reports import Reports
 from tests.feeds import gate, ports
 from tests.worker.parts import Request, Shelf, Silent, shelf
@@ -500,6 +501,43 @@ def test_what_has_waited_for_its_key_waits_since_it_was_published() -> None:
     orders.runs = False
     scene.launcher.end(1)
     assert scene.run() == "abo"
+
+
+def test_what_comes_due_and_may_not_start_says_nothing_of_what_else_waits() -> None:
+    target = Target(0.95, 5.0)
+    scene = Scene(slots=0, targets=Targets({"orders": target}))
+    orders = scene.queue("orders", kind=BehindItsKey, target=target)
+    has_kept_its_target(scene, orders)
+    scene.chooser.offer(orders.flow, 1.0, scene.now, scene.now, False)
+    [late] = orders.put("late")
+    orders.buffer.clear()
+    orders.aside.put(late, eta=True)
+    orders.aside.due(late, Request(late))
+    scene.run()
+    assert [item.message for item in orders.buffer] == [late]
+    assert orders.flow not in scene.chooser.urgency.urgent  # type: ignore[union-attr]
+
+
+class Few(Pulled, Shelf):
+    """It has a message whenever it is asked."""
+
+    left = 0
+
+    def _get(self) -> int:
+        self.put("a")
+        return self.left
+
+
+def test_what_was_taken_last_says_that_no_more_was_there() -> None:
+    """So that what comes then does not count as waiting since the day before."""
+    few = shelf(kind=Few, interval=1.0, eager=True)
+    few.open()
+    few.left = 1
+    assert few.take(5.0, 0) is not None
+    assert few.empty_at == 0.0
+    few.left = 0
+    assert few.take(7.0, 1) is not None
+    assert few.empty_at == 7.0
 
 
 @pytest.mark.parametrize("aimed", ["orders", "mail"])

@@ -75,28 +75,6 @@ def test_who_has_not_run_of_late_is_not_to_blame(caplog: pytest.LogCaptureFixtur
     assert "but tasks of bulk take 3.33min: cap them" in caplog.text
 
 
-def test_no_slot_does_for_what_is_held_back(caplog: pytest.LogCaptureFixture) -> None:
-    """It takes what runs of it; more would be free, and start nothing."""
-    running = InFlight()
-    target = Target(0.95, 1.0)
-    chooser = Chooser(running, targets=Targets({"mail": target}))
-    assert chooser.urgency is not None
-    options = QueueOptions(1.0, max_in_flight=2, target=target)
-    mail = chooser.add("mail", 1.0, 0, Gate(options, None))
-    watch = TargetWatch(
-        chooser, chooser.urgency, SimpleNamespace(in_flight=running, count=lambda: 8)
-    )
-    chooser.urgency.floors.run_times["mail"].add(30.0)
-    for _ in range(60):
-        chooser.urgency.started(mail, 5.0, 0.0)
-    assert watch.look(0.0).needed > 8
-    for _ in range(2):
-        running.add(Request("mail"))
-    assert watch.look(0.0).needed < 4
-    watch.after_turn(0.0)
-    assert "it is held back (cap), see `celery fair explain mail`" in caplog.text
-
-
 def test_it_is_looked_again_though_nothing_starts_or_ends() -> None:
     """A pool with an event loop wakes for nothing while all its slots are taken."""
     parts: Any = object.__new__(Parts)

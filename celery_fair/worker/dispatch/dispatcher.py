@@ -177,8 +177,9 @@ class Dispatcher:
 
     def _offer(self, feed: Feed) -> None:
         now, head = self._clock(), feed.startable
-        if head is None:  # but it may be there for the asking
-            self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)
+        if head is None:
+            if feed.flow.head is None:  # but it may be there for the asking
+                self._chooser.offer(feed.flow, feed.flow.last_cost, feed.empty_at, now, False)
             return
         if feed.flow.head is None:
             feed.lull.end(now)

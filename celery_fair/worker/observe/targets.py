@@ -88,11 +88,9 @@ class TargetWatch:
     def look(self, now: float) -> Looked:
         """Return what targets are like now. From any thread."""
         kept = self._urgency.kept(now)
-        why = self._chooser.why  # no slot does more for what is held back
-        eased = [k if why(k.flow, now)[0] is None else k._replace(load=0.0) for k in kept]
         return Looked(
             {each.queue: each for each in kept},
-            self._urgency.slots_needed(eased, self._slots.in_flight.of),
+            self._urgency.slots_needed(kept, self._slots.in_flight.of),
             self._slots.count(),
         )
 

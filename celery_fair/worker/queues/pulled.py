@@ -123,6 +123,7 @@ class Pulled(Feed):
         while item is None and came and self._may_ask:
             had = len(self.buffer)
             self._left = self._get()
+            self.empty_at = self.empty_at if self._left else now
             item, came = self.startable, len(self.buffer) > had
         if item is not None:
             self._wait = self._ask_at = 0.0
