@@ -40,14 +40,15 @@ def test_redis_is_killed_and_returns(
 def test_what_a_stop_gives_back_comes_first_in_its_order(
     redis_space: Space, start_worker: StartWorker
 ) -> None:
-    """As many are asked for as slots are free, and the leash lets three start."""
+    """As many are asked for as slots are free, and the leash lets three start.
+
+    On a busy machine the others may have gone back before the stop, as they have not started soon.
+    """
     tenants = Tenants(redis_space.url)
     ids = tenants.publish({"a": 20})
     conf = KEYED | {"fair_queues": {QUEUE: {"rate": "3/h", "burst": 3}}}
     worker = start_worker(redis_space, pool="threads", concurrency=8, queues=[QUEUE], conf=conf)
     worker.records.started.wait(3)
-    with Redis.from_url(redis_space.url) as redis:
-        wait_equal(lambda: redis.hlen("unacked"), 5)
     assert worker.stop() == 0
     worker = start_worker(redis_space, queues=[QUEUE], conf=KEYED)
     worker.records.started.wait_once(ids)
